@@ -37,8 +37,7 @@ struct bench_pattern {
     const char *name;
     bool sized; /**< one series per size */
     size_t size_step; /**< of sized ones: each size is so many times the one before */
-    int (*iterations)(const struct bench_settings *settings, size_t bytes);
-    int (*warmup)(const struct bench_settings *settings, size_t bytes);
+    size_t few_from; /**< [bytes] from which on a tenth of the iterations do */
 };
 
 extern const struct bench_pattern bench_latency; /**< every operation is timed */

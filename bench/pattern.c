@@ -3,6 +3,7 @@
 #include "bench/bench.h"
 
 #include <stdarg.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,65 +41,31 @@ bench_now_us(void)
 
 /* --- patterns ------------------------------------------------------------------- */
 
-static int
-at_least(int value, int least)
-{
-    return value > least ? value : least;
-}
-
-static int
-all_iterations(const struct bench_settings *s, size_t bytes)
-{
-    return s->iterations;
-}
-
-static int
-all_warmup(const struct bench_settings *s, size_t bytes)
-{
-    return s->warmup;
-}
-
-static int
-tenth_of_iterations(const struct bench_settings *s, size_t bytes)
-{
-    return at_least(s->iterations / 10, s->iterations < 3 ? s->iterations : 3);
-}
-
-static int
-one_warmup(const struct bench_settings *s, size_t bytes)
-{
-    return s->warmup > 0 ? 1 : 0;
-}
-
 /* As the OSU benchmarks do, large messages are sent fewer times. */
 static int
-iterations_by_size(const struct bench_settings *s, size_t bytes)
+iterations_of(const struct bench_case *c, const struct bench_settings *s, size_t bytes)
 {
-    return bytes >= LARGE_BYTES ? tenth_of_iterations(s, bytes) : s->iterations;
+    const int least = s->iterations < 3 ? s->iterations : 3;
+
+    if (bytes < c->pattern->few_from) {
+        return s->iterations;
+    }
+    return s->iterations / 10 > least ? s->iterations / 10 : least;
 }
 
 static int
-warmup_by_size(const struct bench_settings *s, size_t bytes)
+warmup_of(const struct bench_case *c, const struct bench_settings *s, size_t bytes)
 {
-    return bytes >= LARGE_BYTES ? one_warmup(s, bytes) : s->warmup;
+    return bytes < c->pattern->few_from ? s->warmup : s->warmup > 0;
 }
 
-const struct bench_pattern bench_latency = {
-    .name = "latency", .iterations = all_iterations, .warmup = all_warmup};
-const struct bench_pattern bench_batch = {
-    .name = "batch", .iterations = tenth_of_iterations, .warmup = one_warmup};
-const struct bench_pattern bench_slow = {
-    .name = "slow", .iterations = tenth_of_iterations, .warmup = one_warmup};
-const struct bench_pattern bench_bandwidth = {.name = "bandwidth",
-                                              .sized = true,
-                                              .size_step = 2,
-                                              .iterations = iterations_by_size,
-                                              .warmup = warmup_by_size};
-const struct bench_pattern bench_migration = {.name = "migration",
-                                              .sized = true,
-                                              .size_step = 4,
-                                              .iterations = iterations_by_size,
-                                              .warmup = warmup_by_size};
+const struct bench_pattern bench_latency = {.name = "latency", .few_from = SIZE_MAX};
+const struct bench_pattern bench_batch = {.name = "batch"};
+const struct bench_pattern bench_slow = {.name = "slow"};
+const struct bench_pattern bench_bandwidth = {
+    .name = "bandwidth", .sized = true, .size_step = 2, .few_from = LARGE_BYTES};
+const struct bench_pattern bench_migration = {
+    .name = "migration", .sized = true, .size_step = 4, .few_from = LARGE_BYTES};
 
 /* --- tables --------------------------------------------------------------------- */
 
@@ -143,8 +110,8 @@ static bool
 time_all(const struct bench_case *c, void *session, const struct bench_settings *s,
          size_t bytes, double *samples)
 {
-    const int warmup = c->pattern->warmup(s, bytes);
-    const int iterations = c->pattern->iterations(s, bytes);
+    const int warmup = warmup_of(c, s, bytes);
+    const int iterations = iterations_of(c, s, bytes);
     const int operations = c->pattern->sized    ? s->window
                            : c->operations != 0 ? c->operations
                                                 : s->batch;
@@ -167,7 +134,7 @@ static bool
 measure_size(const struct bench_case *c, void *session, const struct bench_settings *s,
              size_t bytes)
 {
-    const int iterations = c->pattern->iterations(s, bytes);
+    const int iterations = iterations_of(c, s, bytes);
     double *samples = calloc((size_t)iterations, sizeof(*samples));
     bool good;
 

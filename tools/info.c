@@ -52,28 +52,16 @@ print_build(void)
 }
 
 static void
-count_device(void *user, const telpher_device_info *info)
-{
-    ++*(unsigned *)user;
-}
-
-static void
 print_server(const char *address)
 {
     telpher_error err = {0};
-    telpher_server *server;
     unsigned count = 0;
 
-    if (telpher_server_connect(address, 0, &server, &err) != TELPHER_OK) {
-        printf("  %s  %s\n", address, err.text);
-        return;
-    }
-    if (telpher_server_devices(server, count_device, &count, &err) == TELPHER_OK) {
+    if (server_count_devices(address, 0, &count, &err) == TELPHER_OK) {
         printf("  %s  %u device%s\n", address, count, count == 1 ? "" : "s");
     } else {
         printf("  %s  %s\n", address, err.text);
     }
-    telpher_server_close(server);
 }
 
 static void

@@ -113,7 +113,6 @@ private_daemon_start(const char *dir, struct private_daemon *ret_daemon)
         return -1;
     }
     snprintf(notify_path, sizeof(notify_path), "%s/notify", dir);
-    snprintf(ret_daemon->socket, sizeof(ret_daemon->socket), "%s/telpherd.sock", dir);
     notify = open_notify(notify_path);
     pid = notify < 0 ? -1 : fork();
     if (pid == 0) {

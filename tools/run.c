@@ -79,46 +79,27 @@ write_icd(const char *dir)
     return 0;
 }
 
-/** Joins a list of addresses with commas; "local" stands for the private daemon. */
+/** Copies a list of addresses; "local" becomes the private daemon's socket. */
 static int
-join_servers(const struct run_options *o, const char *socket_path, char *dst,
-             size_t cap)
+copy_servers(const char *text, const char *socket_path, char *dst, size_t cap,
+             bool *ret_local)
 {
-    const char *text = o->servers;
     size_t len = 0;
 
     dst[0] = '\0';
+    *ret_local = false;
     while (*text != '\0') {
         size_t n = strcspn(text, ",");
-        const char *item = text;
-        int item_len = (int)n;
+        bool is_local = n == 5 && strncmp(text, "local", 5) == 0;
 
-        if (n == 5 && strncmp(text, "local", 5) == 0) {
-            item = socket_path;
-            item_len = (int)strlen(socket_path);
-        }
         len += (size_t)snprintf(dst + len, cap - len, "%s%.*s", len == 0 ? "" : ",",
-                                item_len, item);
+                                is_local ? (int)strlen(socket_path) : (int)n,
+                                is_local ? socket_path : text);
         if (len >= cap) {
             return failure("the server list is too long");
         }
+        *ret_local |= is_local;
         text += n + (text[n] == ',');
-    }
-    return 0;
-}
-
-static int
-wants_local(const char *servers)
-{
-    const char *at = servers;
-
-    while (at != NULL && *at != '\0') {
-        size_t n = strcspn(at, ",");
-
-        if (n == 5 && strncmp(at, "local", 5) == 0) {
-            return 1;
-        }
-        at += n + (at[n] == ',');
     }
     return 0;
 }
@@ -173,33 +154,21 @@ exec_program(char **argv)
     _exit(errno == ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT_RUN);
 }
 
-static void
-count_device(void *user, const telpher_device_info *info)
-{
-    ++*(unsigned *)user;
-}
-
 /** Devices of one server; if there are none @p why says so, in one line. */
 static unsigned
 count_devices(const char *address, char *why, size_t cap)
 {
-    telpher_server *server;
     telpher_error err = {0};
     unsigned count = 0;
 
-    if (telpher_server_connect(address, CHECK_NS, &server, &err) != TELPHER_OK) {
+    if (server_count_devices(address, CHECK_NS, &count, &err) != TELPHER_OK) {
         snprintf(why, cap, "%s", err.text);
-        return 0;
-    }
-    if (telpher_server_devices(server, count_device, &count, &err) != TELPHER_OK) {
-        snprintf(why, cap, "%s: %s", address, err.text);
     } else if (count == 0) {
         snprintf(why, cap,
                  "%s has no OpenCL device: install a driver there, such as "
                  "pocl-opencl-icd, and see telpherd's log",
                  address[0] == '/' ? "this machine" : address);
     }
-    telpher_server_close(server);
     return count;
 }
 
@@ -270,18 +239,18 @@ run_in(const char *dir, const struct run_options *o, char **program)
 {
     struct private_daemon daemon = {0};
     char servers[8192];
-    int code = EXIT_FAILURE;
+    bool local;
+    int code;
 
-    if (write_icd(dir) != 0) {
+    snprintf(daemon.socket, sizeof(daemon.socket), "%s/telpherd.sock", dir);
+    if (write_icd(dir) != 0 ||
+        copy_servers(o->servers, daemon.socket, servers, sizeof(servers), &local) !=
+            0 ||
+        (local && private_daemon_start(dir, &daemon) != 0)) {
         return EXIT_FAILURE;
     }
-    if (wants_local(o->servers) && private_daemon_start(dir, &daemon) != 0) {
-        return EXIT_FAILURE;
-    }
-    if (join_servers(o, daemon.socket, servers, sizeof(servers)) == 0) {
-        set_environment(o, servers, dir);
-        code = run_program(program, servers);
-    }
+    set_environment(o, servers, dir);
+    code = run_program(program, servers);
     private_daemon_stop(&daemon);
     return code;
 }

@@ -49,12 +49,17 @@ void addresses_free(struct addresses *list);
 int find_artefact(const char *in_build, const char *installed, const char *name,
                   char *ret_path, size_t cap);
 
+/** Adds the devices of the server at @p address to @p ret_count. */
+telpher_status server_count_devices(const char *address, uint64_t timeout_ns,
+                                    unsigned *ret_count, telpher_error *err);
+
 /** A telpherd of our own on a Unix socket, for as long as we live. */
 struct private_daemon {
     pid_t pid;
     char socket[128];
 };
-/** Starts it in the folder @p dir and waits until it serves. @return 0 or -1 (said why). */
+/** Starts it in the folder @p dir, at its socket, and waits until it serves. @return 0 or -1
+ *  (said why). */
 int private_daemon_start(const char *dir, struct private_daemon *ret_daemon);
 /** Ends it and waits for that; at most a few seconds. */
 void private_daemon_stop(struct private_daemon *daemon);

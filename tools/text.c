@@ -117,6 +117,26 @@ addresses_free(struct addresses *list)
     }
 }
 
+static void
+count_device(void *user, const telpher_device_info *info)
+{
+    ++*(unsigned *)user;
+}
+
+telpher_status
+server_count_devices(const char *address, uint64_t timeout_ns, unsigned *ret_count,
+                     telpher_error *err)
+{
+    telpher_server *server;
+    telpher_status status = telpher_server_connect(address, timeout_ns, &server, err);
+
+    if (status == TELPHER_OK) {
+        status = telpher_server_devices(server, count_device, ret_count, err);
+        telpher_server_close(server);
+    }
+    return status;
+}
+
 int
 find_artefact(const char *in_build, const char *installed, const char *name,
               char *ret_path, size_t cap)

@@ -3,7 +3,6 @@
 #include <telpher/offload.h>
 
 #include "bench/launch/launch.h"
-#include "bench/launch/launch_hand.h"
 #include "bench/launch/launch_time.h"
 #include "bench/launch/launch_ways.h"
 

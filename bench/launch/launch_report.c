@@ -2,12 +2,14 @@
 /* Tables and JSON of telpher-bench launch. */
 #include "bench/launch/launch_report.h"
 
-#include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/utsname.h>
+#include <time.h>
+#include <unistd.h>
 
-#include "bench/launch/launch_machine.h"
+#include "bench/ranks/mpi_version.h"
 #include "bench/stats.h"
 
 static const char *const names[] = {"inject", "launch", "done"};
@@ -47,19 +49,57 @@ launch_results_free(struct launch_results *results)
     }
 }
 
-/* The first words of what the library says of itself. */
-static const char *
-mpi_version(void)
-{
-    static char text[MPI_MAX_LIBRARY_VERSION_STRING + 1];
-    int len = 0;
+/* ---- the machine ---- */
 
-    MPI_Get_library_version(text, &len);
-    text[strcspn(text, ",\n")] = '\0';
-    for (char *tab = text; (tab = strchr(tab, '\t')) != NULL;) {
-        *tab = ' ';
+struct machine {
+    char cpu[128];
+    char kernel[128]; /* "Linux 6.1.0 x86_64" */
+    char date[32]; /* UTC, ISO 8601 */
+    int processors; /* online */
+    double load; /* average of the last minute, -1 if unknown */
+};
+
+static void
+read_cpu(char *cpu, size_t size)
+{
+    FILE *file = fopen("/proc/cpuinfo", "r");
+    char line[256];
+
+    snprintf(cpu, size, "unknown");
+    while (file != NULL && fgets(line, sizeof(line), file) != NULL) {
+        char *value = strchr(line, ':');
+
+        if (strncmp(line, "model name", 10) == 0 && value != NULL) {
+            value[strcspn(value, "\n")] = '\0';
+            snprintf(cpu, size, "%s", value + 2);
+            break;
+        }
     }
-    return text;
+    if (file != NULL) {
+        fclose(file);
+    }
+}
+
+/* Where and when: a figure without its machine says nothing. */
+static void
+fill_machine(struct machine *machine)
+{
+    const time_t now = time(NULL);
+    struct utsname name;
+    struct tm utc;
+
+    machine->kernel[0] = '\0';
+    if (uname(&name) == 0) {
+        snprintf(machine->kernel, sizeof(machine->kernel), "%.20s %.60s %.40s",
+                 name.sysname, name.release, name.machine);
+    }
+    gmtime_r(&now, &utc);
+    strftime(machine->date, sizeof(machine->date), "%Y-%m-%dT%H:%M:%SZ", &utc);
+    read_cpu(machine->cpu, sizeof(machine->cpu));
+    machine->processors = (int)sysconf(_SC_NPROCESSORS_ONLN);
+    if (getloadavg(&machine->load, 1) != 1) {
+        machine->load = -1;
+    }
 }
 
 static const char *
@@ -75,16 +115,16 @@ open_line(const char *test, const struct launch_options *o, int parents)
 {
     printf("{\"test\": \"%s\", \"mpi\": \"%s\", \"mode\": \"%s\", \"parents\": %d, "
            "\"workers\": %d",
-           test, mpi_version(), mode_name(o), parents, o->workers);
+           test, bench_mpi_version(), mode_name(o), parents, o->workers);
 }
 
 static void
 put_json_setup(const struct launch_options *o, const struct launch_setup *s)
 {
-    struct launch_machine machine;
+    struct machine machine;
     const char *idle = getenv("TELPHER_OFFLOAD_IDLE");
 
-    launch_machine_fill(&machine);
+    fill_machine(&machine);
     open_line("setup", o, s->parents);
     printf(
         ", \"cpu\": \"%s\", \"processors\": %d, \"load\": %.10g, \"kernel\": \"%s\", "
@@ -122,11 +162,11 @@ put_json_series(const struct launch_options *o, const struct launch_setup *setup
 static void
 put_setup(const struct launch_options *o, const struct launch_setup *s)
 {
-    struct launch_machine machine;
+    struct machine machine;
 
-    launch_machine_fill(&machine);
+    fill_machine(&machine);
     printf("# %s, %s: %d parents, %d workers on %s, %d processors, load %.1f\n",
-           mpi_version(), mode_name(o), s->parents, s->workers, machine.cpu,
+           bench_mpi_version(), mode_name(o), s->parents, s->workers, machine.cpu,
            machine.processors, machine.load);
     printf("# clocks: %s, by round trips of %.1f us at most %.2f us apart\n",
            s->one_clock ? "one" : "several, compared again and again", s->round_trip_us,

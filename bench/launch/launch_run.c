@@ -13,7 +13,6 @@
 #include <unistd.h>
 
 #include "bench/launch/launch_report.h"
-#include "bench/launch/launch_spawns.h"
 #include "bench/launch/launch_time.h"
 #include "bench/launch/launch_ways.h"
 

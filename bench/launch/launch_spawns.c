@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Real spawns, with the MPI's own calls: not those that take workers from a pool. */
-#include "bench/launch/launch_spawns.h"
-
 #include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>

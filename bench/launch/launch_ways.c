@@ -6,7 +6,6 @@
 #include <telpher/offload.h>
 
 #include "bench/launch/launch.h"
-#include "bench/launch/launch_hand.h"
 
 static MPI_Comm comm, inter;
 static int workers;

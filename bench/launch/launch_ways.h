@@ -8,6 +8,9 @@
 
 #include <mpi.h>
 #include <stdbool.h>
+#include <stdint.h>
+
+#include "bench/launch/launch.h"
 
 #define LAUNCH_LAST 6.0
 
@@ -30,6 +33,20 @@ struct launch_way {
 enum { LAUNCH_WAYS = 6 };
 extern const struct launch_way launch_ways[LAUNCH_WAYS];
 
+/* ---- messages of protocols by hand ---- */
+
+enum { LAUNCH_HAND_TAG = 5, LAUNCH_STAMP_TAG = 6 };
+enum { LAUNCH_HAND_END = 0, LAUNCH_HAND_FIVE = 1 };
+
+/** One kernel as a protocol by hand has it. */
+struct launch_hand_kernel {
+    int32_t number; /**< of a switch */
+    int32_t count; /**< of all in the message */
+    double values[5];
+};
+
+/* ---- launch_ways.c ---- */
+
 /** The parents and their workers; before anything else. */
 void launch_ways_init(MPI_Comm parents, MPI_Comm workers);
 /** All parents: workers follow the protocol by hand, until process 0 ends that. */
@@ -41,5 +58,15 @@ void launch_fetch(struct launch_stamp *stamps);
 void launch_clocks_begin(void);
 /** All parents: the workers end. */
 void launch_workers_end(void);
+
+/* ---- launch_spawns.c: a real MPI_Comm_spawn() for every kernel ---- */
+
+#define LAUNCH_ONCE "--spawned"
+
+/** Measures 1, 2, 4, … spawns one after the other and reports them. All parents. */
+void launch_spawns(const struct launch_options *o, MPI_Comm parents);
+
+/** The main of what is spawned: one kernel, and the end. */
+int launch_spawned(void);
 
 #endif

@@ -22,56 +22,83 @@
 
 enum { SAMPLES_MAX = 100000 };
 
+bool
+notified_time(const struct notified *n, int parts, double *us,
+              bool (*trip)(void *arg, uint64_t number), void *arg)
+{
+    bool good = true;
+    uint64_t number = 0;
+
+    for (int i = -n->warmup; i < n->samples && good; i++) {
+        double start = bench_now_us();
+
+        for (int k = 0; k < NOTIFIED_TRIPS && good; k++) {
+            good = trip(arg, number++);
+        }
+        if (i >= 0 && us != NULL) {
+            us[i] = (bench_now_us() - start) / (parts * NOTIFIED_TRIPS);
+        }
+    }
+    return good;
+}
+
 /* ---- floors: the same without ranks, by threads ---- */
 
 struct flags {
     _Atomic uint64_t there;
     char far[120];
     _Atomic uint64_t back;
-    int samples;
+    const struct notified *n;
 };
+
+static void
+await_flag(_Atomic uint64_t *flag, uint64_t number)
+{
+    for (int spin = 0; atomic_load_explicit(flag, memory_order_acquire) < number;) {
+        if (++spin % 10000 == 0) {
+            usleep(0); /* more threads than processors */
+        }
+    }
+}
+
+static bool
+answer_flag(void *arg, uint64_t number)
+{
+    struct flags *f = arg;
+
+    await_flag(&f->there, number + 1);
+    atomic_store_explicit(&f->back, number + 1, memory_order_release);
+    return true;
+}
 
 static void *
 answer_flags(void *arg)
 {
+    notified_time(((struct flags *)arg)->n, 1, NULL, answer_flag, arg);
+    return NULL;
+}
+
+static bool
+ask_flag(void *arg, uint64_t number)
+{
     struct flags *f = arg;
 
-    for (uint64_t n = 1; n <= (uint64_t)f->samples * NOTIFIED_TRIPS; n++) {
-        for (int spin = 0; atomic_load_explicit(&f->there, memory_order_acquire) < n;) {
-            if (++spin % 10000 == 0) {
-                usleep(0); /* more threads than processors */
-            }
-        }
-        atomic_store_explicit(&f->back, n, memory_order_release);
-    }
-    return NULL;
+    atomic_store_explicit(&f->there, number + 1, memory_order_release);
+    await_flag(&f->back, number + 1);
+    return true;
 }
 
 /* Two threads, a flag each, nothing else. */
 static bool
-measure_flags(int samples, double *us)
+measure_flags(const struct notified *n)
 {
-    struct flags f = {.samples = samples};
+    struct flags f = {.n = n};
     pthread_t thread;
-    uint64_t n = 0;
 
     if (pthread_create(&thread, NULL, answer_flags, &f) != 0) {
         return false;
     }
-    for (int i = 0; i < samples; i++) {
-        double start = bench_now_us();
-
-        for (int k = 0; k < NOTIFIED_TRIPS; k++) {
-            atomic_store_explicit(&f.there, ++n, memory_order_release);
-            for (int spin = 0;
-                 atomic_load_explicit(&f.back, memory_order_acquire) < n;) {
-                if (++spin % 10000 == 0) {
-                    usleep(0);
-                }
-            }
-        }
-        us[i] = (bench_now_us() - start) / (2 * NOTIFIED_TRIPS);
-    }
+    notified_time(n, 2, n->us, ask_flag, &f);
     pthread_join(thread, NULL);
     return true;
 }
@@ -153,7 +180,7 @@ show_latencies(const struct notified *n)
         }
         notified_show(n, "5.1", rows[i].name, n->samples, 0, rows[i].thesis);
     }
-    if (!measure_flags(n->samples, n->us)) {
+    if (!measure_flags(n)) {
         fprintf(stderr, "telpher-bench: no thread for the floor\n");
         return false;
     }

@@ -54,6 +54,11 @@ void notified_head(const struct notified *n, const char *table, const char *what
 void notified_show(const struct notified *n, const char *table, const char *name,
                    int samples, double bytes, const char *thesis);
 
+/** Fills in us, where it is not NULL, with the time [us] of one of @p parts of a trip: of
+ *  each sample NOTIFIED_TRIPS trips in a row. @return false when a trip failed */
+bool notified_time(const struct notified *n, int parts, double *us,
+                   bool (*trip)(void *arg, uint64_t number), void *arg);
+
 /* ---- notified_queue.c ---- */
 
 /** Table 5.2. */

@@ -76,7 +76,7 @@ latencies(const struct notified *n, telpher_context *ctx, const struct way *way)
 static bool
 core(const struct notified *n, telpher_context *ctx, const struct way *way)
 {
-    if (!notified_core(ctx, n->samples, n->warmup, NOTIFIED_TRIPS, n->us)) {
+    if (!notified_core(n, ctx)) {
         return false;
     }
     show(n, ctx, way, "5.3", "the core's put 4 B", n->samples, 0, way->core);
@@ -185,34 +185,33 @@ notified_net_bandwidths(const struct notified *n)
 
 /* ---- two processes of mpirun ---- */
 
+struct mpi_pair {
+    const struct bench_mpi *mpi;
+    uint32_t me;
+    uint8_t data[META + 4];
+};
+
 /* As dCUDA's manager does with MPI: what it is about, then the data. */
 static bool
-trip(const struct bench_mpi *mpi, uint32_t me, uint8_t data[META + 4])
+trip(void *arg, uint64_t number)
 {
-    int peer = 1 - (int)me;
+    struct mpi_pair *p = arg;
+    const struct bench_mpi *mpi = p->mpi;
+    uint8_t *rest = p->data + META;
+    int peer = 1 - (int)p->me;
 
-    return me == 0 ? mpi->send(data, META, peer) && mpi->send(data + META, 4, peer) &&
-                         mpi->recv(data, META, peer) && mpi->recv(data + META, 4, peer)
-                   : mpi->recv(data, META, peer) && mpi->recv(data + META, 4, peer) &&
-                         mpi->send(data, META, peer) && mpi->send(data + META, 4, peer);
+    return p->me == 0 ? mpi->send(p->data, META, peer) && mpi->send(rest, 4, peer) &&
+                            mpi->recv(p->data, META, peer) && mpi->recv(rest, 4, peer)
+                      : mpi->recv(p->data, META, peer) && mpi->recv(rest, 4, peer) &&
+                            mpi->send(p->data, META, peer) && mpi->send(rest, 4, peer);
 }
 
 static bool
 two_messages(const struct notified *n, const struct bench_mpi *mpi, uint32_t me)
 {
-    uint8_t data[META + 4] = {0};
-    bool good = true;
+    struct mpi_pair pair = {.mpi = mpi, .me = me};
+    bool good = notified_time(n, 2, n->us, trip, &pair);
 
-    for (int i = -n->warmup; i < n->samples && good; i++) {
-        double start = bench_now_us();
-
-        for (int k = 0; k < NOTIFIED_TRIPS && good; k++) {
-            good = trip(mpi, me, data);
-        }
-        if (i >= 0) {
-            n->us[i] = (bench_now_us() - start) / (2 * NOTIFIED_TRIPS);
-        }
-    }
     if (good && me == 0) {
         notified_show(n, "5.3", "floor: MPI's own two messages", n->samples, 0,
                       "1.8 (MPI) remote");

@@ -12,7 +12,8 @@
 
 #include <telpher/win.h>
 
-#include "bench/bench.h"
+#include "bench/notified/notified_job.h"
+#include "bench/ranks/ranks.h"
 
 #define TIME ((uint64_t)60000000000) /* [ns] for the other to come */
 
@@ -41,13 +42,6 @@ exchange(void *user, const void *mine, size_t len, void *all)
             part[k] = from[k];
         }
     }
-    return TELPHER_OK;
-}
-
-static telpher_status
-exchange_alone(void *user, const void *mine, size_t len, void *all)
-{
-    memcpy(all, mine, len);
     return TELPHER_OK;
 }
 
@@ -104,9 +98,6 @@ notified_pair(const char *transport, notified_pair_fn fn, void *arg)
 bool
 notified_has(const char *transport)
 {
-    telpher_context_params params = TELPHER_CONTEXT_PARAMS_INIT;
-    telpher_bootstrap boot = {
-        .struct_size = sizeof(boot), .size = 1, .allgather = exchange_alone};
     telpher_context *ctx;
     int code = 1;
     pid_t child;
@@ -114,59 +105,53 @@ notified_has(const char *transport)
     fflush(NULL);
     child = fork();
     if (child == 0) {
-        params.bootstrap = &boot;
-        params.transports = transport;
-        _exit(telpher_context_create(&params, &ctx, NULL) == TELPHER_OK ? 0 : 1);
+        _exit(ranks_context_alone(transport, &ctx, NULL) == TELPHER_OK ? 0 : 1);
     }
     return child > 0 && waitpid(child, &code, 0) == child && code == 0;
 }
 
 /* ---- the core alone ---- */
 
+struct core {
+    telpher_win *win;
+    uint32_t me, in;
+};
+
 static bool
-trip(telpher_win *win, uint32_t me, uint64_t n)
+trip(void *arg, uint64_t number)
 {
     static uint32_t out;
+    struct core *c = arg;
     telpher_request *req = NULL;
     telpher_status status = TELPHER_OK;
 
-    if (me == 1) {
-        status = telpher_notify_wait(win, 0, 0, 1, TIME);
+    if (c->me == 1) {
+        status = telpher_notify_wait(c->win, 0, 0, 1, TIME);
     }
-    out = (uint32_t)n;
+    out = (uint32_t)number;
     if (status == TELPHER_OK) {
-        status = telpher_put_notify(win, 1 - me, 0, &out, 4, 0, NULL, &req);
+        status = telpher_put_notify(c->win, 1 - c->me, 0, &out, 4, 0, NULL, &req);
     }
     if (status == TELPHER_IN_PROGRESS) {
         status = telpher_request_wait(req, TIME, NULL);
     }
-    if (me == 0 && status == TELPHER_OK) {
-        status = telpher_notify_wait(win, 1, 0, 1, TIME);
+    if (c->me == 0 && status == TELPHER_OK) {
+        status = telpher_notify_wait(c->win, 1, 0, 1, TIME);
     }
-    return status == TELPHER_OK;
+    return status == TELPHER_OK && c->in == (uint32_t)number;
 }
 
 bool
-notified_core(telpher_context *ctx, int samples, int warmup, int trips, double *us)
+notified_core(const struct notified *n, telpher_context *ctx)
 {
-    uint32_t me = telpher_context_rank(ctx), in = 0;
-    telpher_win *win;
-    bool good = telpher_win_create(ctx, &in, sizeof(in), TIME, &win) == TELPHER_OK;
-    uint64_t n = 0;
+    struct core c = {.me = telpher_context_rank(ctx), .in = UINT32_MAX};
+    bool good =
+        telpher_win_create(ctx, &c.in, sizeof(c.in), TIME, &c.win) == TELPHER_OK &&
+        notified_time(n, 2, n->us, trip, &c);
 
-    for (int i = -warmup; i < samples && good; i++) {
-        double start = bench_now_us();
-
-        for (int k = 0; k < trips && good; k++) {
-            good = trip(win, me, ++n) && in == (uint32_t)n;
-        }
-        if (i >= 0) {
-            us[i] = (bench_now_us() - start) / (2 * trips);
-        }
-    }
     if (good) {
         good = telpher_barrier(ctx, TIME) == TELPHER_OK;
-        telpher_win_destroy(win);
+        telpher_win_destroy(c.win);
     }
     if (!good) {
         fprintf(stderr, "telpher-bench: the core's put_notify failed\n");

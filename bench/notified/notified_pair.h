@@ -17,8 +17,9 @@ typedef bool (*notified_pair_fn)(telpher_context *ctx, void *arg);
  *  @return false after words, when something failed in either */
 bool notified_pair(const char *transport, notified_pair_fn fn, void *arg);
 
-/** Half round trips of the core's telpher_put_notify() of 4 bytes [us], of @p trips in a row. */
-bool notified_core(telpher_context *ctx, int samples, int warmup, int trips,
-                   double *us);
+struct notified;
+
+/** Half round trips of the core's telpher_put_notify() of 4 bytes [us], into us. */
+bool notified_core(const struct notified *n, telpher_context *ctx);
 
 #endif

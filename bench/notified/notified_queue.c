@@ -40,8 +40,6 @@ struct meeting {
     struct queue *ping, *pong;
     _Atomic uint32_t *came;
     bool is_flag;
-    int samples, warmup;
-    double *us;
 };
 
 static void
@@ -96,36 +94,22 @@ meet(const struct meeting *m)
 }
 
 static bool
-answer(const struct meeting *m)
+answer(void *arg, uint64_t n)
 {
-    uint64_t all = (uint64_t)(m->warmup + m->samples) * NOTIFIED_TRIPS;
-    bool good = meet(m);
+    const struct meeting *m = arg;
+    bool good = pop(m, m->ping, n);
 
-    for (uint64_t n = 0; n < all && good; n++) {
-        good = pop(m, m->ping, n);
-        push(m, m->pong, n);
-    }
+    push(m, m->pong, n);
     return good;
 }
 
 static bool
-ask(const struct meeting *m)
+ask(void *arg, uint64_t n)
 {
-    bool good = meet(m);
-    uint64_t n = 0;
+    const struct meeting *m = arg;
 
-    for (int i = -m->warmup; i < m->samples && good; i++) {
-        double start = bench_now_us();
-
-        for (int k = 0; k < NOTIFIED_TRIPS && good; k++, n++) {
-            push(m, m->ping, n);
-            good = pop(m, m->pong, n);
-        }
-        if (i >= 0) {
-            m->us[i] = (bench_now_us() - start) / NOTIFIED_TRIPS;
-        }
-    }
-    return good;
+    push(m, m->ping, n);
+    return pop(m, m->pong, n);
 }
 
 static void
@@ -147,9 +131,8 @@ measure(const struct notified *n, bool is_flag, const enum side at[2])
     uint8_t *memory =
         mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     struct queue *queues = (struct queue *)(void *)memory;
-    struct meeting m = {queues,  &queues[1], (_Atomic uint32_t *)(void *)&queues[2],
-                        is_flag, n->samples, n->warmup,
-                        n->us};
+    struct meeting m = {queues, &queues[1], (_Atomic uint32_t *)(void *)&queues[2],
+                        is_flag};
     int code = 1;
     pid_t child = -1;
     bool good;
@@ -160,9 +143,9 @@ measure(const struct notified *n, bool is_flag, const enum side at[2])
     }
     touch(&m, at, child == 0 ? DEVICE : HOST);
     if (child == 0) {
-        _exit(answer(&m) ? 0 : 1);
+        _exit(meet(&m) && notified_time(n, 1, NULL, answer, &m) ? 0 : 1);
     }
-    good = ask(&m);
+    good = meet(&m) && notified_time(n, 1, n->us, ask, &m);
     good = waitpid(child, &code, 0) == child && code == 0 && good;
     munmap(memory, len);
     if (!good) {

@@ -159,7 +159,7 @@ send_one(const struct compare *c, struct ranks_pair *p, const struct ranks_way *
     if (c->fresh) {
         write_anew(p, bytes);
     }
-    way->send(p, p->out, bytes);
+    ranks_send(p, way, p->out, bytes);
 }
 
 static double
@@ -170,9 +170,9 @@ trip(const struct compare *c, struct ranks_pair *p, const struct ranks_way *way,
 
     if (p->first) {
         send_one(c, p, way, bytes);
-        way->recv(p, p->in, bytes);
+        ranks_recv(p, way, p->in, bytes);
     } else {
-        way->recv(p, p->in, bytes);
+        ranks_recv(p, way, p->in, bytes);
         send_one(c, p, way, bytes);
     }
     return (bench_now_us() - start) / 2;

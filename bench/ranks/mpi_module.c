@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The calls of runtime mpi, for the implementation whose mpi.h this is compiled with. */
 #include "bench/ranks/mpi_module.h"
+#include "bench/ranks/mpi_version.h"
 
-#include <mpi.h>
 #include <string.h>
 #include <telpher/interop/mpi.h>
 
@@ -46,21 +46,6 @@ static void
 stop(void)
 {
     MPI_Finalize();
-}
-
-/* The first words of what the library says of itself. */
-static const char *
-version(void)
-{
-    static char text[MPI_MAX_LIBRARY_VERSION_STRING + 1];
-    int len = 0;
-
-    MPI_Get_library_version(text, &len);
-    text[strcspn(text, ",\n")] = '\0';
-    for (char *tab = text; (tab = strchr(tab, '\t')) != NULL;) {
-        *tab = ' ';
-    }
-    return text;
 }
 
 static bool
@@ -120,6 +105,7 @@ wait_all(int send_count, int recv_count)
 
 __attribute__((visibility("default"))) extern const struct bench_mpi bench_mpi;
 const struct bench_mpi bench_mpi = {
-    start,   start_serialized, create_context, stop,       version,    takes_cuda,
-    barrier, send_bytes,       recv_bytes,     begin_send, begin_recv, wait_all,
+    start,      start_serialized, create_context, stop,       bench_mpi_version,
+    takes_cuda, barrier,          send_bytes,     recv_bytes, begin_send,
+    begin_recv, wait_all,
 };

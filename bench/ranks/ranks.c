@@ -28,11 +28,11 @@ run_latency(struct ranks_pair *p, const struct ranks_way *w, size_t len)
     double start = bench_now_us();
 
     if (p->first) {
-        w->send(p, p->out, len);
-        w->recv(p, p->in, len);
+        ranks_send(p, w, p->out, len);
+        ranks_recv(p, w, p->in, len);
     } else {
-        w->recv(p, p->in, len);
-        w->send(p, p->out, len);
+        ranks_recv(p, w, p->in, len);
+        ranks_send(p, w, p->out, len);
     }
     return (bench_now_us() - start) / 2;
 }
@@ -53,9 +53,9 @@ run_bandwidth(struct ranks_pair *p, const struct ranks_way *w, size_t len)
     }
     w->wait_all(p, p->first ? n : 0, p->first ? 0 : n);
     if (p->first) {
-        w->recv(p, p->in, 1);
+        ranks_recv(p, w, p->in, 1);
     } else {
-        w->send(p, p->out, 1);
+        ranks_send(p, w, p->out, 1);
     }
     return bench_now_us() - start;
 }

@@ -57,6 +57,7 @@ struct ranks_way {
     const struct ranks_job *job;
     void (*open)(struct ranks_pair *p);
     void (*close)(struct ranks_pair *p);
+    /** May be NULL: then one is begun and waited for. */
     void (*send)(struct ranks_pair *p, const void *src, size_t len);
     void (*recv)(struct ranks_pair *p, void *dst, size_t len);
     /** Begins one of @p count sends or receives, at most the window; then wait_all. */
@@ -65,11 +66,37 @@ struct ranks_way {
     void (*wait_all)(struct ranks_pair *p, int sends, int recvs);
 };
 
+static inline void
+ranks_send(struct ranks_pair *p, const struct ranks_way *way, const void *src,
+           size_t len)
+{
+    if (way->send != NULL) {
+        way->send(p, src, len);
+    } else {
+        way->begin_send(p, 0, src, len);
+        way->wait_all(p, 1, 0);
+    }
+}
+
+static inline void
+ranks_recv(struct ranks_pair *p, const struct ranks_way *way, void *dst, size_t len)
+{
+    if (way->recv != NULL) {
+        way->recv(p, dst, len);
+    } else {
+        way->begin_recv(p, 0, dst, len);
+        way->wait_all(p, 0, 1);
+    }
+}
+
 extern const struct ranks_way *const ranks_ways[];
 extern const struct ranks_way ranks_mpi_way; /* calls of an MPI */
 /** "openmpi" or "mpich": @p name if that is one, or, for NULL, of the launcher that this
  *  runs under. Ends the program when that is neither. */
 const char *ranks_mpi_flavour(const char *name);
+/** A context of this process alone. */
+telpher_status ranks_context_alone(const char *transports, telpher_context **ret_ctx,
+                                   telpher_error *err);
 /** True under the mpirun of either. */
 bool ranks_mpi_is_launcher(void);
 /** Loads that MPI's library and module; @p name as above. Ends the program on failure. */

@@ -8,7 +8,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <netinet/in.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -216,27 +215,21 @@ static void
 socket_open(struct ranks_pair *p)
 {
     struct floor *f = floor_alloc(p);
-    struct sockaddr_in address = {.sin_family = AF_INET,
-                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t address_len = sizeof(address);
-    struct sockaddr *a = (struct sockaddr *)&address;
-    int s = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int listener = -1, port = 0;
+    char address[32];
     uint64_t theirs;
 
-    need(s >= 0, "TCP");
     if (p->first) {
-        need(bind(s, a, sizeof(address)) == 0 && listen(s, 1) == 0 &&
-                 getsockname(s, a, &address_len) == 0,
-             "TCP");
+        listener = bench_net_listen("127.0.0.1:0", &port);
+        need(listener >= 0, "TCP");
     }
-    theirs = swap(p, ntohs(address.sin_port));
+    theirs = swap(p, (uint64_t)port);
     if (p->first) {
-        f->fd = accept(s, NULL, NULL);
-        close(s);
+        f->fd = accept(listener, NULL, NULL);
+        close(listener);
     } else {
-        address.sin_port = htons((uint16_t)theirs);
-        need(connect(s, a, sizeof(address)) == 0, "TCP");
-        f->fd = s;
+        snprintf(address, sizeof(address), "127.0.0.1:%u", (unsigned)theirs);
+        f->fd = bench_net_connect(address);
     }
     need(f->fd >= 0 && bench_net_no_delay(f->fd), "TCP");
     f->try_send = socket_try_send;
@@ -276,23 +269,9 @@ wait_all(struct ranks_pair *p, int sends, int recvs)
     }
 }
 
-static void
-send_one(struct ranks_pair *p, const void *src, size_t len)
-{
-    begin_send(p, 0, src, len);
-    wait_all(p, 1, 0);
-}
-
-static void
-recv_one(struct ranks_pair *p, void *dst, size_t len)
-{
-    begin_recv(p, 0, dst, len);
-    wait_all(p, 0, 1);
-}
-
 const struct ranks_way ranks_store_way = {
-    "store",  "Plain Store", &ranks_telpher_job, store_open, floor_close,
-    send_one, recv_one,      begin_send,         begin_recv, wait_all};
+    "store", "Plain Store", &ranks_telpher_job, store_open, floor_close,
+    NULL,    NULL,          begin_send,         begin_recv, wait_all};
 const struct ranks_way ranks_socket_way = {
     "socket", "Plain TCP", &ranks_telpher_job, socket_open, floor_close,
-    send_one, recv_one,    begin_send,         begin_recv,  wait_all};
+    NULL,     NULL,        begin_send,         begin_recv,  wait_all};

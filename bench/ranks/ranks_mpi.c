@@ -147,18 +147,17 @@ alone(void *user, const void *mine, size_t len, void *all)
     return TELPHER_OK;
 }
 
-static void
-make_context(struct ranks_pair *p)
+telpher_status
+ranks_context_alone(const char *transports, telpher_context **ret_ctx,
+                    telpher_error *err)
 {
     telpher_context_params params = TELPHER_CONTEXT_PARAMS_INIT;
     telpher_bootstrap bootstrap = {
         .struct_size = sizeof(bootstrap), .size = 1, .allgather = alone};
-    telpher_error err = {0};
 
     params.bootstrap = &bootstrap;
-    if (telpher_context_create(&params, &p->ctx, &err) != TELPHER_OK) {
-        fail("memory for the buffers", err.text);
-    }
+    params.transports = transports;
+    return telpher_context_create(&params, ret_ctx, err);
 }
 
 static void
@@ -180,6 +179,7 @@ refuse_memory(const struct ranks_options *o)
 static void
 join(struct ranks_pair *p)
 {
+    telpher_error err = {0};
     int rank, size;
 
     if (p->o->max_bytes > INT_MAX) {
@@ -190,7 +190,9 @@ join(struct ranks_pair *p)
     refuse_memory(p->o);
     p->rank = (uint32_t)rank;
     p->size = (uint32_t)size;
-    make_context(p);
+    if (ranks_context_alone(NULL, &p->ctx, &err) != TELPHER_OK) {
+        fail("memory for the buffers", err.text);
+    }
 }
 
 static void

@@ -136,26 +136,6 @@ staging_close(struct ranks_pair *p)
 }
 
 static void
-staging_send(struct ranks_pair *p, const void *src, size_t len)
-{
-    struct staging *s = enter(p);
-
-    copy(p, s->out, src, len);
-    s->base->send(p, s->out, len);
-    leave(p, s);
-}
-
-static void
-staging_recv(struct ranks_pair *p, void *dst, size_t len)
-{
-    struct staging *s = enter(p);
-
-    s->base->recv(p, s->in, len);
-    copy(p, dst, s->in, len);
-    leave(p, s);
-}
-
-static void
 staging_begin_send(struct ranks_pair *p, int i, const void *src, size_t len)
 {
     struct staging *s = enter(p);
@@ -205,8 +185,6 @@ const struct ranks_way ranks_channel_host_way = {.name = "channel_host",
                                                  .job = &ranks_telpher_job,
                                                  .open = channel_open,
                                                  .close = staging_close,
-                                                 .send = staging_send,
-                                                 .recv = staging_recv,
                                                  .begin_send = staging_begin_send,
                                                  .begin_recv = staging_begin_recv,
                                                  .wait_all = channel_wait_all};
@@ -215,8 +193,6 @@ const struct ranks_way ranks_msg_host_way = {.name = "msg_host",
                                              .job = &ranks_telpher_job,
                                              .open = msg_open,
                                              .close = staging_close,
-                                             .send = staging_send,
-                                             .recv = staging_recv,
                                              .begin_send = staging_begin_send,
                                              .begin_recv = staging_begin_recv,
                                              .wait_all = msg_wait_all};

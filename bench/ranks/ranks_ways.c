@@ -215,14 +215,6 @@ msg_begin(struct ranks_pair *p, const void *src, size_t len, telpher_request **r
     return telpher_msg_send(p->ctx, p->peer, HANDLER, NULL, 0, &buffer, 1, NULL, req);
 }
 
-static void
-msg_send(struct ranks_pair *p, const void *src, size_t len)
-{
-    telpher_request *req = NULL;
-
-    finish(p, msg_begin(p, src, len, &req), &req, "message");
-}
-
 /* Waits until @p count entries have run since the last time. */
 static void
 wait_entries(struct ranks_pair *p, unsigned count)
@@ -236,12 +228,6 @@ wait_entries(struct ranks_pair *p, unsigned count)
         }
     }
     w->came -= count;
-}
-
-static void
-msg_recv(struct ranks_pair *p, void *dst, size_t len)
-{
-    wait_entries(p, 1);
 }
 
 static void
@@ -303,20 +289,6 @@ send_meta(struct ranks_pair *p, size_t len)
 }
 
 static void
-msg2_send(struct ranks_pair *p, const void *src, size_t len)
-{
-    send_meta(p, len);
-    channel_send(p, src, len);
-}
-
-static void
-msg2_recv(struct ranks_pair *p, void *dst, size_t len)
-{
-    wait_entries(p, 1); /* only now it is known that something is to be received */
-    channel_recv(p, dst, len);
-}
-
-static void
 msg2_begin_send(struct ranks_pair *p, int i, const void *src, size_t len)
 {
     send_meta(p, len);
@@ -326,7 +298,7 @@ msg2_begin_send(struct ranks_pair *p, int i, const void *src, size_t len)
 static void
 msg2_begin_recv(struct ranks_pair *p, int i, void *dst, size_t len)
 {
-    wait_entries(p, 1);
+    wait_entries(p, 1); /* only now it is known that something is to be received */
     channel_begin_recv(p, i, dst, len);
 }
 
@@ -354,24 +326,6 @@ put_close(struct ranks_pair *p)
     ranks_check(p, telpher_barrier(p->ctx, LIMIT), "barrier");
     telpher_win_destroy(w->win);
     free(w);
-}
-
-static void
-put_send(struct ranks_pair *p, const void *src, size_t len)
-{
-    struct way *w = p->way;
-    telpher_request *req = NULL;
-
-    finish(p, telpher_put_notify(w->win, p->peer, 0, src, len, TAG, NULL, &req), &req,
-           "put");
-}
-
-static void
-put_recv(struct ranks_pair *p, void *dst, size_t len)
-{
-    struct way *w = p->way;
-
-    ranks_check(p, telpher_notify_wait(w->win, p->peer, TAG, 1, LIMIT), "notification");
 }
 
 static void
@@ -405,14 +359,14 @@ static const struct ranks_way channel_way = {
     channel_close,      channel_send,    channel_recv,       channel_begin_send,
     channel_begin_recv, channel_wait_all};
 static const struct ranks_way msg_way = {
-    "msg",    "Message", &ranks_telpher_job, msg_open,       msg_close,
-    msg_send, msg_recv,  msg_begin_send,     msg_begin_recv, msg_wait_all};
+    "msg", "Message", &ranks_telpher_job, msg_open,       msg_close,
+    NULL,  NULL,      msg_begin_send,     msg_begin_recv, msg_wait_all};
 static const struct ranks_way msg2_way = {
-    "msg2",    "Two-Message", &ranks_telpher_job, msg2_open,       msg2_close,
-    msg2_send, msg2_recv,     msg2_begin_send,    msg2_begin_recv, channel_wait_all};
+    "msg2", "Two-Message", &ranks_telpher_job, msg2_open,       msg2_close,
+    NULL,   NULL,          msg2_begin_send,    msg2_begin_recv, channel_wait_all};
 static const struct ranks_way put_way = {
-    "put",    "Notified Put", &ranks_telpher_job, put_open,       put_close,
-    put_send, put_recv,       put_begin_send,     msg_begin_recv, put_wait_all};
+    "put", "Notified Put", &ranks_telpher_job, put_open,       put_close,
+    NULL,  NULL,           put_begin_send,     msg_begin_recv, put_wait_all};
 
 const struct ranks_way *const ranks_ways[] = {&channel_way,
                                               &msg_way,

@@ -7,6 +7,7 @@
 #include "base/config/config_int.h"
 #include "base/config/settings.h"
 #include "base/os/spin.h"
+#include "base/text/text.h"
 
 #define SETTING(setting, type, text, about, ...)                                       \
     {.name = #setting,                                                                 \
@@ -74,7 +75,7 @@ tp_config_nearest_known(const char *name, unsigned *distance, const char *neares
     for (size_t i = 0; i < tp_settings_known_count; i++) {
         for (size_t j = 0; j < tp_settings_known[i].entry_count; j++) {
             const char *known = tp_settings_known[i].entries[j].name;
-            unsigned d = tp_config_distance(name, known);
+            unsigned d = tp_text_distance(name, known);
 
             if (d < *distance) {
                 *distance = d;

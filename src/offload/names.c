@@ -4,6 +4,8 @@
 
 #include "base/alloc.h"
 #include "base/compiler.h"
+#include "base/hash.h"
+#include "base/text/text.h"
 #include "offload/message.h"
 
 enum { NAMES_MAX = 1 << 20 };
@@ -32,23 +34,12 @@ tp_offload_table_write(const struct tp_offload_table *table, struct tp_buf *dst)
     return TELPHER_OK;
 }
 
-/* FNV-1a */
-static uint32_t
-hash(const char *name)
-{
-    uint32_t h = 2166136261u;
-
-    while (*name != '\0') {
-        h = (h ^ (uint8_t)*name++) * 16777619u;
-    }
-    return h;
-}
-
 /* The slot of @p name, or the free slot where it belongs. */
 static uint32_t *
 find_slot(const struct tp_offload_names *names, const char *name)
 {
-    uint32_t at = hash(name) & names->slot_mask;
+    uint64_t hash = tp_hash_add(TP_HASH_START, name, strlen(name));
+    uint32_t at = (uint32_t)hash & names->slot_mask;
 
     while (names->slots[at] != 0 &&
            strcmp(names->known[names->slots[at] - 1].name, name) != 0) {
@@ -166,33 +157,6 @@ tp_offload_names_fini(struct tp_offload_names *names)
     memset(names, 0, sizeof(*names));
 }
 
-/* Edit distance of two names, at most 3 (dynamic programming, row by row). */
-static unsigned
-distance(const char *a, const char *b)
-{
-    unsigned row[TELPHER_KERNEL_NAME_MAX + 1];
-    size_t na = strlen(a), nb = strlen(b);
-
-    if (na > TELPHER_KERNEL_NAME_MAX || nb > TELPHER_KERNEL_NAME_MAX) {
-        return UINT32_MAX;
-    }
-    for (size_t j = 0; j <= nb; j++) {
-        row[j] = (unsigned)j;
-    }
-    for (size_t i = 1; i <= na; i++) {
-        unsigned diagonal = row[0];
-
-        row[0] = (unsigned)i;
-        for (size_t j = 1; j <= nb; j++) {
-            unsigned change = diagonal + (a[i - 1] != b[j - 1]);
-
-            diagonal = row[j];
-            row[j] = TP_MIN(TP_MIN(row[j], row[j - 1]) + 1, change);
-        }
-    }
-    return row[nb];
-}
-
 const char *
 tp_offload_names_guess(const struct tp_offload_names *names, const char *name)
 {
@@ -200,7 +164,7 @@ tp_offload_names_guess(const struct tp_offload_names *names, const char *name)
     unsigned least = 1 + (unsigned)TP_MIN(strlen(name), 9) / 3;
 
     for (uint32_t i = 0; i < names->count; i++) {
-        unsigned d = distance(name, names->known[i].name);
+        unsigned d = tp_text_distance(name, names->known[i].name);
 
         if (d <= least) {
             least = d;

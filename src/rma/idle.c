@@ -59,14 +59,6 @@ nobody_goes_on(const struct tp_rma_run *run, bool *ret_waits)
     return true;
 }
 
-static bool
-nobody_is_left(const struct tp_rma_run *run)
-{
-    bool waits = false;
-
-    return nobody_goes_on(run, &waits) && waits;
-}
-
 bool
 tp_rma_run_is_still(struct tp_rma_run *run, bool *ret_waits)
 {
@@ -82,13 +74,14 @@ void
 tp_rma_worker_idle(struct tp_rma_worker *w)
 {
     struct tp_rma_run *run = w->run;
-    bool deadlock;
+    bool deadlock, waits = false;
 
     tp_mutex_lock(&run->idle_lock);
     w->idle = true;
     run->idle++;
     deadlock = run->idle == run->worker_count && run->remote == NULL &&
-               atomic_load(&run->status) == TELPHER_OK && nobody_is_left(run);
+               atomic_load(&run->status) == TELPHER_OK && nobody_goes_on(run, &waits) &&
+               waits;
     tp_mutex_unlock(&run->idle_lock);
     if (deadlock) {
         tp_rma_run_fail(

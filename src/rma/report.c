@@ -262,27 +262,21 @@ tp_rma_run_fail(struct tp_rma_run *run, telpher_status status, const char *words
 }
 
 void
-tp_rma_run_add(struct tp_rma_run *run, const char *words, ...)
+tp_rma_report_append(struct tp_rma_run *run, const char *words, ...)
 {
-    char text[WORDS_MAX], *whole = NULL;
-    size_t size;
+    char *text = NULL, *whole = NULL;
     va_list args;
-    FILE *out;
 
     va_start(args, words);
-    vsnprintf(text, sizeof(text), words, args);
+    if (vasprintf(&text, words, args) >= 0) {
+        if (asprintf(&whole, "%s%s", run->report != NULL ? run->report : "", text) >=
+            0) {
+            free(run->report);
+            run->report = whole;
+        }
+        free(text);
+    }
     va_end(args);
-    tp_rma_log_report(text);
-    out = open_memstream(&whole, &size);
-    if (out == NULL) {
-        return;
-    }
-    fprintf(out, "%s%s\n", run->report != NULL ? run->report : "", text);
-    fclose(out);
-    if (whole != NULL) {
-        free(run->report);
-        run->report = whole;
-    }
 }
 
 telpher_status

@@ -192,8 +192,8 @@ tp_rma_call_fn tp_rma_do_win_free;
 void tp_rma_run_fail(struct tp_rma_run *run, telpher_status status, const char *words,
                      ...) __attribute__((format(printf, 3, 4)));
 
-/** One more line in the report of a run that has failed, and whose workers have ended. */
-void tp_rma_run_add(struct tp_rma_run *run, const char *words, ...)
+/** Appends to the report of a run that has failed, and whose workers have ended. */
+void tp_rma_report_append(struct tp_rma_run *run, const char *words, ...)
     __attribute__((format(printf, 2, 3)));
 
 /** In a child of fork(), whose other threads are gone: the launch has failed, without words,

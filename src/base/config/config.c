@@ -13,6 +13,7 @@
 
 #include "base/alloc.h"
 #include "base/config/config_int.h"
+#include "base/text/text.h"
 #include "base/trace/log.h"
 
 #define PREFIX "TELPHER_"
@@ -22,16 +23,10 @@
 
 /* ---- names ---- */
 
-static char
-fold(char c)
-{
-    return c == '-' ? '_' : (char)toupper((unsigned char)c);
-}
-
 bool
 tp_config_same_name(const char *a, const char *b)
 {
-    for (; *a != '\0' && fold(*a) == fold(*b); a++, b++) {
+    for (; *a != '\0' && tp_text_fold(*a) == tp_text_fold(*b); a++, b++) {
     }
     return *a == *b;
 }
@@ -48,32 +43,6 @@ tp_config_find(const struct tp_config *config, const char *name)
 }
 
 unsigned
-tp_config_distance(const char *a, const char *b)
-{
-    unsigned row[NAME_MAX_LEN + 2];
-    size_t len = strlen(b);
-
-    if (strlen(a) > NAME_MAX_LEN || len > NAME_MAX_LEN) {
-        return NAME_MAX_LEN;
-    }
-    for (unsigned j = 0; j <= len; j++) {
-        row[j] = j;
-    }
-    for (unsigned i = 1; a[i - 1] != '\0'; i++) {
-        unsigned diagonal = row[0];
-
-        row[0] = i;
-        for (size_t j = 1; j <= len; j++) {
-            unsigned change = diagonal + (fold(a[i - 1]) != fold(b[j - 1]));
-
-            diagonal = row[j];
-            row[j] = TP_MIN(change, TP_MIN(row[j], row[j - 1]) + 1);
-        }
-    }
-    return row[len];
-}
-
-unsigned
 tp_config_far(const char *name)
 {
     return (unsigned)(strlen(name) / 3 + 2);
@@ -87,7 +56,7 @@ nearest_name(const struct tp_config *config, const char *name)
     const char *nearest = NULL;
 
     for (size_t i = 0; i < config->setting_count; i++) {
-        unsigned distance = tp_config_distance(name, config->settings[i].entry->name);
+        unsigned distance = tp_text_distance(name, config->settings[i].entry->name);
 
         if (distance < best) {
             best = distance;

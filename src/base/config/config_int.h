@@ -31,8 +31,6 @@ bool tp_config_is_known(const char *name);
  *  else @p nearest. */
 const char *tp_config_nearest_known(const char *name, unsigned *distance,
                                     const char *nearest);
-/** Letters to insert, remove or change to get from @p a to @p b. */
-unsigned tp_config_distance(const char *a, const char *b);
 /** True if both names mean the same setting. */
 bool tp_config_same_name(const char *a, const char *b);
 /** The largest distance + 1 at which a name is offered as what was meant. */

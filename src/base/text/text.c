@@ -2,7 +2,13 @@
 /* Untrusted text: control characters and invalid UTF-8. Words of lists and options. */
 #include "base/text/text.h"
 
+#include <ctype.h>
+#include <limits.h>
 #include <string.h>
+
+#include "base/compiler.h"
+
+enum { NAME_MAX_LEN = 255 };
 
 /* Length of the UTF-8 sequence that starts with @p first. @param ret_least  smallest valid
  * second byte: less would be a control character, or an overlong encoding */
@@ -112,4 +118,37 @@ tp_text_option(const char *at, bool quoted, char *ret_word)
     }
     *ret_word = '\0';
     return at;
+}
+
+char
+tp_text_fold(char c)
+{
+    return c == '-' ? '_' : (char)toupper((unsigned char)c);
+}
+
+unsigned
+tp_text_distance(const char *a, const char *b)
+{
+    unsigned row[NAME_MAX_LEN + 1];
+    size_t len = strlen(b);
+
+    if (strlen(a) > NAME_MAX_LEN || len > NAME_MAX_LEN) {
+        return UINT_MAX;
+    }
+    for (unsigned j = 0; j <= len; j++) {
+        row[j] = j;
+    }
+    for (unsigned i = 1; a[i - 1] != '\0'; i++) {
+        unsigned diagonal = row[0];
+
+        row[0] = i;
+        for (size_t j = 1; j <= len; j++) {
+            unsigned change =
+                diagonal + (tp_text_fold(a[i - 1]) != tp_text_fold(b[j - 1]));
+
+            diagonal = row[j];
+            row[j] = TP_MIN(change, TP_MIN(row[j], row[j - 1]) + 1);
+        }
+    }
+    return row[len];
 }

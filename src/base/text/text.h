@@ -30,6 +30,12 @@ typedef bool (*tp_text_keep_fn)(const void *arg, const char *word, size_t len);
 /** Keeps the words of a list between blanks for which @p keep is true, in place. */
 void tp_text_keep_words(char *list, tp_text_keep_fn keep, const void *arg);
 
+/** The character of a name, without its case; '-' is '_'. */
+char tp_text_fold(char c);
+/** Letters to insert, remove or change to get from name @p a to @p b; UINT_MAX: a name is
+ *  longer than 255. */
+unsigned tp_text_distance(const char *a, const char *b);
+
 /**
  * Copies the next word of build options to @p ret_word, which has room for all of them.
  * @param quoted  blanks between quotes belong to a word; the quotes never do

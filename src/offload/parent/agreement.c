@@ -4,6 +4,7 @@
  * lost the workers. A parent that waits here keeps sending queued launches, because
  * other parents may wait for kernels in them.
  */
+#include "base/hash.h"
 #include "offload/offload_int.h"
 
 /* The minimum over all parents. */
@@ -103,13 +104,8 @@ static int64_t
 key_of(const struct tp_offload_agreement *call)
 {
     const uint64_t parts[] = {call->call, (uint64_t)call->root, call->a, call->b};
-    uint64_t key = 14695981039346656037u;
 
-    for (size_t i = 0; i < TP_ARRAY_LEN(parts); i++) {
-        key = (key ^ parts[i]) * 1099511628211u;
-        key ^= key >> 29;
-    }
-    return (int64_t)(key >> 1);
+    return (int64_t)(tp_hash_add(TP_HASH_START, parts, sizeof(parts)) >> 1);
 }
 
 /* With the lock held: the result over all parents. */

@@ -29,39 +29,27 @@ struct tp_offload_call {
 static ffi_type *
 scalar_type(char code)
 {
-    switch (code) {
-    case 'o':
-    case 'C':
-        return &ffi_type_uint8;
-    case 'c':
-        return &ffi_type_sint8;
-    case 's':
-        return &ffi_type_sint16;
-    case 'S':
-        return &ffi_type_uint16;
-    case 'i':
-        return &ffi_type_sint32;
-    case 'I':
-        return &ffi_type_uint32;
-    case 'l':
-        return &ffi_type_sint64;
-    case 'L':
-        return &ffi_type_uint64;
-    case 'f':
-        return &ffi_type_float;
-    case 'd':
-        return &ffi_type_double;
-    case 'g':
-        return &ffi_type_longdouble;
+    static const struct {
+        char code;
+        ffi_type *type;
+    } types[] = {
+        {'o', &ffi_type_uint8},         {'c', &ffi_type_sint8},
+        {'C', &ffi_type_uint8},         {'s', &ffi_type_sint16},
+        {'S', &ffi_type_uint16},        {'i', &ffi_type_sint32},
+        {'I', &ffi_type_uint32},        {'l', &ffi_type_sint64},
+        {'L', &ffi_type_uint64},        {'f', &ffi_type_float},
+        {'d', &ffi_type_double},        {'g', &ffi_type_longdouble},
 #ifdef FFI_TARGET_HAS_COMPLEX_TYPE
-    case 'x':
-        return &ffi_type_complex_float;
-    case 'z':
-        return &ffi_type_complex_double;
+        {'x', &ffi_type_complex_float}, {'z', &ffi_type_complex_double},
 #endif
-    default:
-        return NULL;
+    };
+
+    for (size_t i = 0; i < TP_ARRAY_LEN(types); i++) {
+        if (types[i].code == code) {
+            return types[i].type;
+        }
     }
+    return NULL;
 }
 
 static ffi_type *make_type(struct tp_offload_call *call, const char **text,

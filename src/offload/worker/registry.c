@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Kernels of this process. offload/registry.h says which functions are kernels. */
-#include "offload/worker/registry_int.h"
+#include "offload/worker/registry.h"
 
+#include <dlfcn.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -20,8 +21,6 @@ struct list {
 /* Constructors run one after the other, under the loader's lock. */
 static struct list kernels = {NULL, &kernels.first, 0};
 static struct list derived = {NULL, &derived.first, 0};
-/* The kernels before this one belong to the program. */
-static uint32_t plugins_from = UINT32_MAX;
 static char error_text[TP_ERROR_TEXT_SIZE];
 
 static bool
@@ -97,8 +96,7 @@ tp_offload_error_take(void)
 }
 
 static void
-add(struct tp_offload_table *table, const telpher_kernel *kernel,
-    enum tp_offload_source source)
+add(struct tp_offload_table *table, const telpher_kernel *kernel)
 {
     struct tp_offload_kernel *k = &table->kernels[table->count];
     struct tp_error err = {0};
@@ -109,7 +107,7 @@ add(struct tp_offload_table *table, const telpher_kernel *kernel,
                  kernel->name);
         return;
     }
-    *k = (struct tp_offload_kernel){.kernel = kernel, .source = source};
+    *k = (struct tp_offload_kernel){.kernel = kernel};
     status = tp_offload_signature_of(kernel, &k->sig, &err);
     if (status == TELPHER_OK && kernel->invoke == NULL) {
         status = tp_offload_call_create(&k->sig, &k->call, &err);
@@ -125,8 +123,6 @@ add(struct tp_offload_table *table, const telpher_kernel *kernel,
 telpher_status
 tp_offload_table_create(struct tp_offload_table *ret_table)
 {
-    uint32_t number = 0;
-
     *ret_table = (struct tp_offload_table){
         tp_alloc_array((size_t)kernels.count + derived.count + 1,
                        sizeof(struct tp_offload_kernel), "kernels"),
@@ -135,11 +131,10 @@ tp_offload_table_create(struct tp_offload_table *ret_table)
         return TELPHER_ERR_NO_MEMORY;
     }
     for (const telpher_kernel *k = kernels.first; k != NULL; k = k->next) {
-        add(ret_table, k,
-            number++ < plugins_from ? TP_OFFLOAD_REGISTERED : TP_OFFLOAD_PLUGIN);
+        add(ret_table, k);
     }
     for (const telpher_kernel *k = derived.first; k != NULL; k = k->next) {
-        add(ret_table, k, TP_OFFLOAD_DERIVED);
+        add(ret_table, k);
     }
     return TELPHER_OK;
 }
@@ -174,16 +169,18 @@ tp_offload_kernel_invoke(const struct tp_offload_kernel *kernel, void *const *ar
     return tp_offload_call_run(kernel->call, kernel->kernel->function, args);
 }
 
-uint32_t
-tp_offload_registered(void)
+telpher_status
+tp_offload_load(const char *path, struct tp_error *err)
 {
-    return kernels.count;
-}
+    uint32_t before = kernels.count;
+    void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
 
-void
-tp_offload_plugins_begin(void)
-{
-    if (plugins_from == UINT32_MAX) {
-        plugins_from = kernels.count;
+    if (handle == NULL) {
+        const char *why = dlerror();
+
+        return tp_error_set(err, TELPHER_ERR_NOT_FOUND, "%s",
+                            why != NULL ? why : "the loader says nothing");
     }
+    tp_info("offload", "plugin %s: kernels %u", path, kernels.count - before);
+    return TELPHER_OK;
 }

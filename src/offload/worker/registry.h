@@ -19,17 +19,9 @@
 
 struct tp_offload_call; /* prepared for libffi */
 
-/** The origin of a kernel; at equal names the first one is used. */
-enum tp_offload_source {
-    TP_OFFLOAD_REGISTERED = 0,
-    TP_OFFLOAD_PLUGIN,
-    TP_OFFLOAD_DERIVED /**< from the program's debug information */
-};
-
 /** A kernel ready to be called. */
 struct tp_offload_kernel {
     const telpher_kernel *kernel;
-    enum tp_offload_source source;
     struct tp_offload_signature sig;
     struct tp_offload_call *call; /**< NULL when kernel->invoke is set */
 };

@@ -517,9 +517,9 @@ tp_rma_races_create(struct tp_rma_run *run)
 void
 tp_rma_races_finish(struct tp_rma_run *run)
 {
-    static const char words[] = "%u%s pairs of accesses that nothing puts in order%s";
     struct tp_rma_races *races = run->races;
     const char *more, *pairs;
+    char *text;
 
     if (races == NULL || races->pair_count == 0 || races->out == NULL) {
         return;
@@ -527,9 +527,15 @@ tp_rma_races_finish(struct tp_rma_run *run)
     fflush(races->out);
     more = races->pair_count == PAIRS_MAX ? " or more" : "";
     pairs = races->text != NULL ? races->text : "";
-    if (atomic_load(&run->status) == TELPHER_OK) {
-        tp_rma_run_fail(run, TELPHER_ERR_RACE, words, races->pair_count, more, pairs);
-    } else { /* perhaps the reason why it failed */
-        tp_rma_run_add(run, words, races->pair_count, more, pairs);
+    if (asprintf(&text, "%u%s pairs of accesses that nothing puts in order%s",
+                 races->pair_count, more, pairs) < 0) {
+        return;
     }
+    if (atomic_load(&run->status) == TELPHER_OK) {
+        tp_rma_run_fail(run, TELPHER_ERR_RACE, "%s", text);
+    } else { /* perhaps the reason why it failed */
+        tp_rma_log_report(text);
+        tp_rma_report_append(run, "%s\n", text);
+    }
+    free(text);
 }

@@ -72,19 +72,11 @@ watch(void *link)
 static void
 add_table(struct tp_rma_link *l)
 {
-    struct tp_rma_run *run = l->run;
-    char *text = NULL, *table = l->grid.table(l->grid.user);
-    size_t size;
-    FILE *out = table != NULL ? open_memstream(&text, &size) : NULL;
+    char *table = l->grid.table(l->grid.user);
 
-    if (out != NULL) {
-        fprintf(out, "%s%s", run->report != NULL ? run->report : "", table);
-        fclose(out);
-    }
-    if (text != NULL) {
+    if (table != NULL) {
         tp_rma_log_report(table);
-        free(run->report);
-        run->report = text;
+        tp_rma_report_append(l->run, "%s", table);
     }
     free(table);
 }

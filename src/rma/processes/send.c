@@ -225,16 +225,6 @@ begin_get(struct tp_rma_remote *r, uint32_t process, telpher_rma_command *c)
 
 /* ---- commands ---- */
 
-/* After a failure commands are dropped: their effect does not matter, the peer may be lost,
- * and a RETURNED would look like the reason of the failure. */
-static void
-forget(const telpher_rma_command *c)
-{
-    if (c->op == TELPHER_RMA_COMMAND_MEET) {
-        tp_free((void *)(uintptr_t)c->local);
-    }
-}
-
 static void
 send_command(struct tp_rma_remote *r, uint32_t process,
              const telpher_rma_command *command)
@@ -285,7 +275,8 @@ tp_rma_remote_execute(struct tp_rma_remote *r, const telpher_rma_command *c)
     tp_assert_locked(&r->role);
     tp_rma_remote_tell_failure(r); /* before what the failure causes */
     if (atomic_load(&r->run->status) != TELPHER_OK) {
-        forget(c);
+        /* dropped: the effect does not matter, the peer may be lost, and a RETURNED would
+         * look like the reason of the failure */
         return true;
     }
     if (c->op == TELPHER_RMA_COMMAND_MEET) {

@@ -12,13 +12,6 @@
 #include "base/alloc.h"
 #include "rma/processes/spread.h"
 
-/* Bodies of the two rounds of a collective; owned by a lane until the role is taken. */
-struct meeting {
-    struct tp_rma_group *group;
-    uint32_t generation;
-    tp_rma_group_fn fn;
-};
-
 uint32_t
 tp_rma_spread_processes(const struct tp_rma_run *run)
 {
@@ -217,17 +210,13 @@ look(struct tp_rma_remote *r, struct tp_rma_group *group)
 void
 tp_rma_spread_post(struct tp_rma_remote *r, const telpher_rma_command *c)
 {
-    struct meeting *m = (struct meeting *)(uintptr_t)c->local;
-    struct tp_rma_group *group = m->group;
+    struct tp_rma_group *group = atomic_load(&r->run->groups[c->where]);
     struct tp_rma_spread *s = group->spread;
     const struct tp_rma_slot *one = tp_rma_group_slot(&r->run->ranks[c->from], group);
     size_t len = 0;
     uint8_t *body;
 
-    s->generation = m->generation;
-    s->fn = m->fn;
     s->phase = 0;
-    tp_free(m);
     body = tp_rma_spread_pack(r->run, group, one, &len);
     if (body == NULL) {
         tp_rma_run_fail(r->run, TELPHER_ERR_NO_MEMORY, "no memory to tell of %s",
@@ -277,26 +266,17 @@ tp_rma_spread_meet(struct tp_rma_lane *lane, struct tp_rma_group *group,
     struct tp_rma_run *run = lane->rank->run;
     const struct tp_rma_slot *slot = tp_rma_group_slot(lane->rank, group);
     const struct tp_rma_call call = {slot->op, slot->where, {0}, NULL};
-    struct meeting *m;
-    telpher_rma_command c = {.op = TELPHER_RMA_COMMAND_MEET,
-                             .from = lane->rank->index,
-                             .to = lane->rank->index,
-                             .where = group->number};
+    const telpher_rma_command c = {.op = TELPHER_RMA_COMMAND_MEET,
+                                   .from = lane->rank->index,
+                                   .to = lane->rank->index,
+                                   .where = group->number};
 
     if (!tp_rma_group_agrees(run, group, true)) {
         return; /* the launch fails at once */
     }
-    m = tp_malloc(sizeof(*m), "meeting");
-    if (m == NULL) {
-        tp_rma_run_fail(run, TELPHER_ERR_NO_MEMORY, "no memory to tell of %s",
-                        group->name);
-        return;
-    }
-    *m = (struct meeting){group, generation, fn};
-    c.local = (uintptr_t)m;
-    if (tp_rma_remote_post(lane, &call, &c) != TELPHER_OK) {
-        tp_free(m);
-    }
+    group->spread->generation = generation;
+    group->spread->fn = fn;
+    (void)tp_rma_remote_post(lane, &call, &c); /* fails only with the launch */
 }
 
 /* ---- reports ---- */

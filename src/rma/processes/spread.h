@@ -30,12 +30,14 @@ struct tp_rma_spread {
     uint8_t *has; /* by process: members */
     uint32_t others; /* processes beside this one */
     _Atomic uint32_t *heard; /* by process: generation of its last arrival, plus 1 */
+    uint32_t
+        generation; /* by the last member here that arrives, before it posts MEET */
+    tp_rma_group_fn fn;
     /* The rest needs the role. */
     struct tp_rma_arrival **came; /* by process, of this generation and phase */
     uint32_t came_count;
     bool here; /* all members in this process have arrived */
-    uint32_t generation, phase;
-    tp_rma_group_fn fn;
+    uint32_t phase;
     struct tp_rma_wish *wishes; /* of a split, between its rounds */
     int32_t *numbers; /* numbers that this process gave to the groups it leads */
 };
