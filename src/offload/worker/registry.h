@@ -32,6 +32,8 @@ struct tp_offload_table {
     uint32_t count;
 };
 
+/** Number of kernels registered so far, without derived ones. */
+uint32_t tp_offload_registered(void);
 /** Collects the kernels registered so far. @return OK, NO_MEMORY */
 telpher_status tp_offload_table_create(struct tp_offload_table *ret_table);
 void tp_offload_table_destroy(struct tp_offload_table *table);
