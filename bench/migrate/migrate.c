@@ -2,7 +2,8 @@
 /*
  * The migrate runtime: a buffer goes back and forth between two devices, as in the paper of
  * PoCL-R: increment on A, migrate, increment on B, migrate back. A kernel that returns 4 bytes
- * checks the content after every finish, outside the measured time.
+ * checks the content after every finish, outside the measured time. A chain of kernels joined
+ * by events alone shows what an event costs from one server to another.
  */
 #include "bench/ocl/clutil.h"
 
@@ -10,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LOOP_STEPS = 20, DEVICES = 2 };
+enum { LOOP_STEPS = 20, CHAIN_KERNELS = 200, DEVICES = 2 };
 
 static const char source[] =
     "__kernel void increment(__global uint *a) { a[get_global_id(0)] += 1; }\n"
@@ -26,6 +27,7 @@ struct session {
     cl_command_queue queues[DEVICES];
     cl_program program;
     cl_kernel increment, count_wrong;
+    cl_kernel links[DEVICES]; /* of a chain: they increment `wrong` */
     cl_mem wrong[DEVICES]; /* one on each device: it shall not migrate */
     cl_mem buffer;
     size_t bytes;
@@ -89,6 +91,11 @@ make_kernels(struct session *s)
     OCL_TRY(status);
     s->count_wrong = clCreateKernel(s->program, "count_wrong", &status);
     OCL_TRY(status);
+    for (int i = 0; i < DEVICES; i++) {
+        s->links[i] = clCreateKernel(s->program, "increment", &status);
+        OCL_TRY(status);
+        OCL_TRY(clSetKernelArg(s->links[i], 0, sizeof(s->wrong[i]), &s->wrong[i]));
+    }
     return true;
 }
 
@@ -104,6 +111,9 @@ close_session(void *session)
         }
         if (s->queues[i] != NULL) {
             clReleaseCommandQueue(s->queues[i]);
+        }
+        if (s->links[i] != NULL) {
+            clReleaseKernel(s->links[i]);
         }
     }
     if (s->increment != NULL) {
@@ -285,6 +295,74 @@ run_loop(void *session, double *own_us)
     return measure(session, do_loop, LOOP_STEPS, own_us) && check_content(session);
 }
 
+/* ---- chains ---- */
+
+/* Kernels that wait for the event of the one before, on @p devices devices in turn. */
+static bool
+run_links(struct session *s, int devices)
+{
+    const size_t one = 1;
+    cl_event done = NULL;
+
+    for (int i = 0; i < CHAIN_KERNELS; i++) {
+        const cl_event last = done;
+        const int at = i % devices;
+
+        OCL_TRY(clEnqueueNDRangeKernel(s->queues[at], s->links[at], 1, NULL, &one, NULL,
+                                       last != NULL, last != NULL ? &last : NULL,
+                                       &done));
+        if (last != NULL) {
+            clReleaseEvent(last);
+        }
+    }
+    OCL_TRY(clWaitForEvents(1, &done));
+    OCL_TRY(clReleaseEvent(done));
+    return true;
+}
+
+/* Runs a chain, and reads the counts of its kernels outside the time. */
+static bool
+run_chain_on(struct session *s, int devices, double *own_us)
+{
+    double start;
+
+    for (int i = 0; i < devices; i++) {
+        const cl_uint zero = 0;
+
+        OCL_TRY(clEnqueueWriteBuffer(s->queues[i], s->wrong[i], CL_TRUE, 0,
+                                     sizeof(zero), &zero, 0, NULL, NULL));
+        OCL_TRY(clFinish(s->queues[i]));
+    }
+    start = bench_now_us();
+    if (!run_links(s, devices)) {
+        return false;
+    }
+    *own_us = (bench_now_us() - start) / CHAIN_KERNELS;
+    for (int i = 0; i < devices; i++) {
+        cl_uint ran = 0;
+
+        OCL_TRY(clEnqueueReadBuffer(s->queues[i], s->wrong[i], CL_TRUE, 0, sizeof(ran),
+                                    &ran, 0, NULL, NULL));
+        if (ran != (cl_uint)(CHAIN_KERNELS / devices)) {
+            return bench_fail("%u of %d kernels ran on device %d", ran,
+                              CHAIN_KERNELS / devices, i);
+        }
+    }
+    return true;
+}
+
+static bool
+run_chain(void *session, double *own_us)
+{
+    return run_chain_on(session, DEVICES, own_us);
+}
+
+static bool
+run_chain_one(void *session, double *own_us)
+{
+    return run_chain_on(session, 1, own_us);
+}
+
 static bool
 start(void *session, size_t bytes)
 {
@@ -340,6 +418,10 @@ static const struct bench_case cases[] = {
      run_step, check, stop},
     {"loop", "20 times migrate and increment, one clFinish (per step)",
      &bench_migration, 1, "tcp_write", 1, start, run_loop, check, stop},
+    {"chain", "200 kernels on both devices in turn, each after the last (per kernel)",
+     &bench_batch, 1, "tcp_pingpong", 0.5, NULL, run_chain, check, NULL},
+    {"chain_one", "the same on one device (per kernel)", &bench_batch, 1, NULL, 0, NULL,
+     run_chain_one, check, NULL},
 };
 
 const struct bench_runtime bench_migrate = {

@@ -8,7 +8,11 @@
  * its size buffer (cl_pocl_content_size), that 64 KiB have a meaning: bytes on the interfaces
  * when another server used it, and when the program read it.
  *
+ * `chain` is 200 kernels without content in common, which alternate between the servers, each
+ * after the event of the last: a line `chain 0 US` with the time of the whole chain.
+ *
  *     peer_bytes ROUNDS SIZE...
+ *     peer_bytes chain
  */
 #define CL_TARGET_OPENCL_VERSION 300
 #include <CL/cl.h>
@@ -19,7 +23,12 @@
 #include <string.h>
 #include <time.h>
 
-enum { ROUNDS_MAX = 1000, SIZED_BYTES = 4 << 20, MEANT_BYTES = 64 << 10 };
+enum {
+    ROUNDS_MAX = 1000,
+    CHAIN_KERNELS = 200,
+    SIZED_BYTES = 4 << 20,
+    MEANT_BYTES = 64 << 10
+};
 
 static const char source[] =
     "kernel void add(global uint *a) { a[get_global_id(0)] += 1; }\n"
@@ -273,14 +282,76 @@ measure_sized(struct program *p)
     check(clReleaseMemObject(size), "clReleaseMemObject");
 }
 
+/* ---- a chain of events ---- */
+
+static void
+run_chain(struct program *p, cl_kernel kernels[2])
+{
+    const size_t one = 1;
+    cl_event done = NULL;
+
+    for (int i = 0; i < CHAIN_KERNELS; i++) {
+        const cl_event last = done;
+
+        check(clEnqueueNDRangeKernel(p->queue[i % 2], kernels[i % 2], 1, NULL, &one,
+                                     NULL, last != NULL, last != NULL ? &last : NULL,
+                                     &done),
+              "add");
+        if (last != NULL) {
+            check(clReleaseEvent(last), "clReleaseEvent");
+        }
+    }
+    check(clWaitForEvents(1, &done), "clWaitForEvents");
+    check(clReleaseEvent(done), "clReleaseEvent");
+}
+
+static void
+measure_chain(struct program *p)
+{
+    cl_kernel kernels[2];
+    cl_mem mems[2];
+    double begin;
+    cl_uint ran[2] = {0, 0};
+    cl_int err;
+
+    for (int i = 0; i < 2; i++) {
+        mems[i] = clCreateBuffer(p->context, CL_MEM_COPY_HOST_PTR, 4, &ran[i], &err);
+        check(err, "clCreateBuffer");
+        kernels[i] = clCloneKernel(p->add, &err);
+        check(err, "clCloneKernel");
+        check(clSetKernelArg(kernels[i], 0, sizeof(mems[i]), &mems[i]), "argument");
+    }
+    run_chain(p, kernels); /* the streams are there after it */
+    begin = now_us();
+    run_chain(p, kernels);
+    (void)printf("chain 0 %.1f\n", now_us() - begin);
+    for (int i = 0; i < 2; i++) {
+        check(clEnqueueReadBuffer(p->queue[i], mems[i], CL_TRUE, 0, 4, &ran[i], 0, NULL,
+                                  NULL),
+              "clEnqueueReadBuffer");
+        check(clReleaseMemObject(mems[i]), "clReleaseMemObject");
+        check(clReleaseKernel(kernels[i]), "clReleaseKernel");
+    }
+    if (ran[0] != CHAIN_KERNELS || ran[1] != CHAIN_KERNELS) {
+        (void)fprintf(stderr, "%u and %u kernels ran\n", ran[0], ran[1]);
+        exit(1);
+    }
+}
+
 int
 main(int argc, char **argv)
 {
     struct program p;
     cl_uint rounds = argc > 2 ? (cl_uint)strtoul(argv[1], NULL, 10) : 0;
 
+    if (argc == 2 && strcmp(argv[1], "chain") == 0) {
+        open_program(&p);
+        measure_chain(&p);
+        close_program(&p);
+        return 0;
+    }
     if (rounds == 0 || rounds > ROUNDS_MAX) {
-        (void)fprintf(stderr, "usage: peer_bytes ROUNDS SIZE...\n");
+        (void)fprintf(stderr, "usage: peer_bytes ROUNDS SIZE... or chain\n");
         return 64;
     }
     open_program(&p);
