@@ -238,7 +238,7 @@ add_record(struct tp_exec_files *f, const struct tp_wire_file *file)
 int32_t
 tp_exec_files_add(struct tp_exec_files *f, const uint8_t *records, uint64_t len)
 {
-    const uint8_t *end = records + len;
+    const uint8_t *end = len != 0 ? records + len : records; /* may be NULL */
     struct tp_wire_file file;
     int32_t error = 0;
 
@@ -515,7 +515,7 @@ tp_exec_files_destroy(struct tp_exec_files *f)
 void
 tp_exec_files_sum(const uint8_t *records, uint64_t len, struct tp_sha256 *sum)
 {
-    const uint8_t *end = records + len;
+    const uint8_t *end = len != 0 ? records + len : records; /* may be NULL */
     struct tp_wire_file file;
 
     while (records < end && tp_wire_get_file(&records, end, &file)) {
