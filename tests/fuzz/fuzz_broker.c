@@ -36,6 +36,7 @@ struct client {
     int fd; /* -1 = none */
     uint64_t seq; /* of the last frame sent */
     bool replied; /* the reply to the preface came */
+    bool prefaced; /* has sent the preface that a challenge answers */
     bool knows; /* the cookie: proves it when it is asked to */
     struct tp_proof_input proof_input;
     bool garbled; /* answers are sealed: not looked at */
@@ -366,8 +367,11 @@ step_preface(struct input *in, struct client *c)
     }
     tp_wire_put_preface(raw, &p);
     memset(raw + TP_WIRE_PREFACE_BYTES, more, TP_WIRE_NONCE_BYTES);
-    memcpy(&c->proof_input, raw, sizeof(raw));
-    c->knows = (how & 8) != 0;
+    if (!c->prefaced) { /* a second one is read as a proof */
+        memcpy(&c->proof_input, raw, sizeof(raw));
+        c->knows = (how & 8) != 0;
+        c->prefaced = true;
+    }
     send_bytes(c, raw, TP_WIRE_PREFACE_BYTES + p.auth_len);
 }
 
