@@ -13,7 +13,7 @@ bootstrap = @scripts/bootstrap
 endif
 build = cmake --preset $(1) && cmake --build --preset $(1) -j $(JOBS)
 
-.PHONY: build demo test check bench install deb wheel check-tsan check-valgrind check-apps check-cts check-random check-cross check-fuzz check-sizes check-soak fuzz-pack \
+.PHONY: build demo test check bench install deb wheel check-tsan check-valgrind check-apps check-cts check-cluster check-random check-cross check-fuzz check-sizes check-soak fuzz-pack \
 	check-includes format tidy docs clean help bootstrap
 
 build: bootstrap ## build everything into build/dev
@@ -65,6 +65,10 @@ check-apps: build ## strangers' OpenCL programs through Telpher
 check-cts: build ## OpenCL conformance tests built in CTS=DIR, natively and through Telpher (CTS_ARGS=...)
 	@test -n "$(CTS)" || { echo "usage: make check-cts CTS=DIR (a build folder of OpenCL-CTS)"; exit 2; }
 	@scripts/check-cts build/dev $(CTS) $(CTS_ARGS)
+
+check-cluster: build ## telpher cluster in an allocation of a Slurm of its own, two nodes on this machine; as root
+	@scripts/bootstrap --with slurm
+	@scripts/check-cluster build/dev
 
 check-random: build ## 5,000 random OpenCL programs on one server and 1,000 on two, compared with the native driver
 	@scripts/check-random build/dev

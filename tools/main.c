@@ -12,6 +12,7 @@ static const struct {
 } commands[] = {
     {"run", command_run, "run a program on remote devices"},
     {"launch", command_launch, "start the ranks of a job"},
+    {"cluster", command_cluster, "run a program on the devices of an allocation"},
     {"devices", command_devices, "list the devices of servers"},
     {"info", command_info, "show what is installed, found and set"},
     {"ping", command_ping, "measure the way to a server"},

@@ -24,6 +24,7 @@ int command_devices(int argc, char **argv);
 int command_info(int argc, char **argv);
 int command_ping(int argc, char **argv);
 int command_keygen(int argc, char **argv);
+int command_cluster(int argc, char **argv);
 
 /** Says what failed on stderr. @return EXIT_FAILURE. */
 int failure(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
