@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # usage: cluster_test.sh TELPHER: telpher cluster on this machine, by itself and by the mpiruns in $MPIRUNS: devices of all
-# nodes, exit codes, and that nothing is left, whoever dies.
+
 set -uo pipefail
 telpher=$1
 failed=0 passed=0
