@@ -92,7 +92,7 @@ tp_wire_put_again_arg(uint8_t *dst, const uint8_t *end,
         return NULL;
     }
     dst = put_u8(dst, (uint8_t)m->index);
-    dst = put_u8(dst, (uint8_t)(m->kind << LEN_BITS | len));
+    dst = put_u8(dst, (uint8_t)((uint32_t)m->kind << LEN_BITS | len));
     return put_raw(dst, m->value.data, len);
 }
 
