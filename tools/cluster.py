@@ -57,11 +57,15 @@ def start_daemon(folder, key, options):
     path = os.path.join(folder, "key")
     with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
         file.write(f"cluster {key}\n")
-    port = free_port()
-    daemon = subprocess.Popen([TELPHERD, "--listen", f"tls://0.0.0.0:{port}", "--socket", "none", "--tls-psk", path,
-                               *options], stdin=subprocess.DEVNULL, stdout=sys.stderr, preexec_fn=die_with_parent)
-    while daemon.poll() is None and not accepts(port):
-        time.sleep(0.02)
+    for _attempt in range(3):  # another program may have taken the port meanwhile
+        port = free_port()
+        daemon = subprocess.Popen([TELPHERD, "--listen", f"tls://0.0.0.0:{port}", "--socket", "none", "--tls-psk",
+                                   path, *options], stdin=subprocess.DEVNULL, stdout=sys.stderr,
+                                  preexec_fn=die_with_parent)
+        while daemon.poll() is None and not accepts(port):
+            time.sleep(0.02)
+        if daemon.poll() is None:
+            break
     return daemon, port
 
 

@@ -58,7 +58,7 @@ expect no-file 2 'nowhere: No such file' 1 run --hostfile nowhere -- true
 expect devices 0 '^tls://127' 3 run --launcher local -N 3 -- "$telpher" devices
 expect exit-code 7 'x' 0 run --launcher local -- sh -c 'exit 7'
 expect signal 137 'x' 0 run --launcher local -- sh -c 'kill -KILL $$'
-expect daemon-option 1 'no option .--nonsense|--nonsense' 1 run --launcher local --wait 20 --telpherd=--nonsense -- true
+expect daemon-option 1 'nonsense' 3 run --launcher local --wait 20 --telpherd=--nonsense -- true
 
 for mpirun in $MPIRUNS; do
     mkdir -p "$work/bin"
