@@ -75,6 +75,12 @@ struct tp_conn_ops {
     void (*close)(struct tp_conn *c);
     void (*destroy)(struct tp_conn *c);
     /**
+     * Takes over the descriptor of @p other, which is of the same kind, in place of its
+     * own, and destroys @p other. Other threads may be in wait(), and in no other call.
+     * NULL: this connection cannot be replaced.
+     */
+    void (*replace)(struct tp_conn *c, struct tp_conn *other);
+    /**
      * Writes the key that authenticates further connections of the same session. NULL, or
      * @return false: this connection is not secured and has none.
      */

@@ -6,6 +6,7 @@
 #ifndef TELPHER_DAEMON_CONTROL_H
 #define TELPHER_DAEMON_CONTROL_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <telpher/status.h>
 
@@ -29,6 +30,11 @@ enum tp_control_type {
     TP_CONTROL_OVER =
         4, /**< to the broker: the client has disconnected; the executor only cleans
                               up, and may be killed at any time */
+    TP_CONTROL_AWAY = 6, /**< to the broker: the connection was lost (index 1), or the
+                              client is back (0); while it is away, the executor may be
+                              killed if other sessions need room */
+    TP_CONTROL_RESUME = 7, /**< to the executor: another connection for the command
+                              stream, or for bulk stream `index`; `reply` is to be sent */
     TP_CONTROL_PEER =
         5, /**< to the broker: a stream of the pair `session` with `key` may
                               come; to the executor: here it is, with the socket */
@@ -38,7 +44,11 @@ struct tp_control {
     uint32_t type;
     uint32_t platform; /**< SESSION: index in the facts */
     uint32_t device_count; /**< SESSION: devices of the whole server, as probed */
-    uint32_t index; /**< BULK: number of the stream */
+    uint32_t index; /**< BULK, RESUME: number of the stream */
+    bool is_bulk; /**< RESUME */
+    bool resumes; /**< SESSION: its streams outlive connections */
+    uint64_t received; /**< RESUME: last frame number that the client received */
+    uint8_t reply[TP_WIRE_PREFACE_REPLY_BYTES]; /**< RESUME: but for `received` */
     struct tp_session_numbers numbers; /**< SESSION, BULK, PEER */
     uint8_t session[TP_WIRE_SESSION_BYTES]; /**< PEER: name of the pair */
     uint8_t key[TP_WIRE_PEER_KEY_BYTES]; /**< PEER, to the broker */

@@ -26,7 +26,8 @@
     X(build_timeout_ns, "build-timeout")                                               \
     X(transfer_timeout_ns, "transfer-timeout")                                         \
     X(kernel_timeout_ns, "kernel-timeout")                                             \
-    X(kernel_warning_ns, "kernel-warning")
+    X(kernel_warning_ns, "kernel-warning")                                             \
+    X(keep_session_ns, "keep-session")
 
 /** The values. For bytes and times, 0 = no limit. */
 struct tp_daemon_limits {

@@ -44,6 +44,7 @@ enum {
 #define TP_WIRE_FEATURE_TLS ((uint64_t)1 << 18) /**< TLS follows the clear preface */
 #define TP_WIRE_FEATURE_PEER ((uint64_t)1 << 19) /**< streams between servers */
 #define TP_WIRE_FEATURE_COMPACT ((uint64_t)1 << 20) /**< short headers, LAUNCH_AGAIN */
+#define TP_WIRE_FEATURE_RESUME ((uint64_t)1 << 21) /**< streams outlive connections */
 
 /** Largest region of shared memory. */
 #define TP_WIRE_REGION_MAX ((uint64_t)1 << 40)

@@ -22,6 +22,8 @@ DRIVER = os.environ["FAULT_DRIVER_LIBRARY"]
 # No wait is longer; a machine that runs other tests under a sanitizer is slow.
 LIMIT_S = 40
 SKIPPED = 77
+# What ends a session ends it at once; fault_cut.py is about the rest.
+os.environ.setdefault("TELPHER_ON_LOSS", "fail")
 # The thread sanitizer else sleeps for a second in every process that ends.
 os.environ["TSAN_OPTIONS"] = os.environ.get("TSAN_OPTIONS", "") + ":atexit_sleep_ms=0"
 # A SEGV is the crashing kernel's.

@@ -233,7 +233,7 @@ begin_session(void)
     require(tp_loop_pair(&bulk, &far) == TELPHER_OK);
     tp_loop_set_capacity(bulk, 16 * MEMORY);
     tp_loop_set_capacity(far, 16 * MEMORY);
-    require(tp_exec_transfers_add_stream(x.transfers, far, NULL) == TELPHER_OK);
+    require(tp_exec_transfers_add_stream(x.transfers, far, 0, false) == TELPHER_OK);
     sent = received = bulk_sent = 0;
     x.ended = false;
 }

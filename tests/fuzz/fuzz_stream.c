@@ -60,8 +60,8 @@ end_content(void *arg, uint64_t transfer, uint64_t offset, uint32_t len)
 static void
 receive_all(struct tp_stream *s)
 {
-    static const struct tp_stream_handler handler = {take_frame, begin_content,
-                                                     end_content};
+    static const struct tp_stream_handler handler = {
+        .frame = take_frame, .data_begin = begin_content, .data_end = end_content};
     struct sink sink = {0};
     telpher_status status;
 

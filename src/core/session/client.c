@@ -23,6 +23,7 @@ tp_client_fill_preface(const struct tp_client_params *params, size_t auth_len,
         .index = params->index,
         .features = features,
         .auth_len = (uint32_t)auth_len,
+        .received = params->received,
     };
 
     memcpy(p.session, params->session, sizeof(p.session));
@@ -152,13 +153,12 @@ find_transport(void)
 }
 
 telpher_status
-tp_client_connect(const struct tp_client_params *params, struct tp_stream **ret_stream,
-                  struct tp_wire_preface_reply *ret_reply, struct tp_error *err)
+tp_client_dial(const struct tp_client_params *params, struct tp_conn **ret_conn,
+               struct tp_wire_preface_reply *ret_reply, struct tp_error *err)
 {
     const struct tp_transport *transport = find_transport();
     uint64_t deadline_ns = params->deadline_ns != 0 ? params->deadline_ns
                                                     : tp_clock_deadline(HANDSHAKE_TIME);
-    struct tp_wire_preface_reply reply;
     struct tp_conn *conn;
     telpher_status status;
 
@@ -171,23 +171,36 @@ tp_client_connect(const struct tp_client_params *params, struct tp_stream **ret_
         return status;
     }
     status = tp_client_wants_tls(params, conn)
-                 ? greet_secured(&conn, params, deadline_ns, &reply, err)
-                 : tp_client_greet_plain(conn, params, deadline_ns, &reply, err);
+                 ? greet_secured(&conn, params, deadline_ns, ret_reply, err)
+                 : tp_client_greet_plain(conn, params, deadline_ns, ret_reply, err);
     if (status != TELPHER_OK) {
-        goto err_destroy_conn;
+        tp_conn_destroy(conn);
+        return status;
+    }
+    *ret_conn = conn;
+    return TELPHER_OK;
+}
+
+telpher_status
+tp_client_connect(const struct tp_client_params *params, struct tp_stream **ret_stream,
+                  struct tp_wire_preface_reply *ret_reply, struct tp_error *err)
+{
+    struct tp_wire_preface_reply reply;
+    struct tp_conn *conn;
+    telpher_status status = tp_client_dial(params, &conn, &reply, err);
+
+    if (status != TELPHER_OK) {
+        return status;
     }
     status = tp_stream_create(conn, NULL, 0, ret_stream);
     if (status != TELPHER_OK) {
         tp_error_set(err, status, "server %s: %s", params->address,
                      telpher_status_text(status));
-        goto err_destroy_conn;
+        tp_conn_destroy(conn);
+        return status;
     }
     if (ret_reply != NULL) {
         *ret_reply = reply;
     }
     return TELPHER_OK;
-
-err_destroy_conn:
-    tp_conn_destroy(conn);
-    return status;
 }

@@ -27,6 +27,8 @@ struct tp_client_params {
     uint32_t stream; /**< enum tp_wire_stream; 0 = command */
     uint32_t index; /**< of a bulk stream */
     uint8_t session[TP_WIRE_SESSION_BYTES]; /**< zero = new session */
+    bool resumes; /**< the client can resume its streams, if the server can */
+    uint64_t received; /**< to resume a stream: last frame number received */
     const uint8_t *peer_key; /**< of a pair of servers, instead of a cookie and for TLS;
                                   NULL: a client */
     struct tp_stream *parent; /**< bulk: the command stream of its session; borrowed */
@@ -46,6 +48,12 @@ telpher_status tp_client_connect(const struct tp_client_params *params,
                                  struct tp_stream **ret_stream,
                                  struct tp_wire_preface_reply *ret_reply,
                                  struct tp_error *err);
+
+/** As tp_client_connect(), without a stream: to resume one. @param ret_conn gives it. */
+telpher_status tp_client_dial(const struct tp_client_params *params,
+                              struct tp_conn **ret_conn,
+                              struct tp_wire_preface_reply *ret_reply,
+                              struct tp_error *err);
 
 /**
  * Writes the default path of the daemon's Unix socket for this user: in /run/telpher for

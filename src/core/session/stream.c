@@ -40,6 +40,8 @@ tp_stream_create(struct tp_conn *conn, const struct tp_session_numbers *numbers,
     tp_mutex_init(&s->flush_lock);
     tp_buf_init(&s->tx, 0);
     tp_buf_init(&s->out, 0);
+    tp_buf_init(&s->keep.records, 0);
+    tp_cond_init(&s->keep.moved);
     *ret_stream = s;
     return TELPHER_OK;
 }
@@ -50,6 +52,7 @@ tp_stream_destroy(struct tp_stream *s)
     if (s == NULL) {
         return;
     }
+    tp_stream_keep_fini(s);
     tp_conn_destroy(s->conn);
     tp_buf_fini(&s->out);
     tp_buf_fini(&s->tx);
@@ -57,6 +60,16 @@ tp_stream_destroy(struct tp_stream *s)
     tp_mutex_fini(&s->tx_lock);
     tp_free(s->rx.buf);
     tp_free(s);
+}
+
+struct tp_conn *
+tp_stream_release(struct tp_stream *s)
+{
+    struct tp_conn *conn = s->conn;
+
+    s->conn = NULL;
+    tp_stream_destroy(s);
+    return conn;
 }
 
 telpher_status
@@ -78,6 +91,7 @@ tp_stream_break(struct tp_stream *s, telpher_status status)
     if (!atomic_exchange(&s->down, true)) {
         s->conn->ops->shutdown(s->conn);
     }
+    tp_cond_broadcast(&s->keep.moved);
 }
 
 void
@@ -102,7 +116,15 @@ tp_stream_wait(struct tp_stream *s, uint64_t deadline_ns)
     if (atomic_load(&s->broken) != TELPHER_OK) {
         return TELPHER_OK; /* tp_stream_receive returns the reason */
     }
-    return s->conn->ops->wait(s->conn, TP_WAIT_READ, deadline_ns);
+    if (tp_stream_is_away(s)) {
+        return tp_stream_wait_back(s, false, deadline_ns);
+    }
+    if (s->keep.unsent) { /* no sender waits for frames that are sent again */
+        tp_stream_kick(s);
+        s->keep.unsent = tp_stream_pending(s) != 0;
+    }
+    return s->conn->ops->wait(
+        s->conn, TP_WAIT_READ | (s->keep.unsent ? TP_WAIT_WRITE : 0u), deadline_ns);
 }
 
 void
@@ -142,7 +164,7 @@ tp_stream_take_fd(struct tp_stream *s)
 int
 tp_stream_fd(struct tp_stream *s)
 {
-    return s->conn->ops->fd(s->conn);
+    return tp_stream_is_away(s) ? -1 : s->conn->ops->fd(s->conn);
 }
 
 bool

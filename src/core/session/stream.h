@@ -36,6 +36,9 @@ struct tp_stream_handler {
     void *(*data_begin)(void *arg, uint64_t transfer, uint64_t offset, uint32_t len);
     /** Completes the content of the last data_begin (not called if discarded). */
     void (*data_end)(void *arg, uint64_t transfer, uint64_t offset, uint32_t len);
+    /** The connection was lost between data_begin and data_end; the same content comes
+     *  again, after another data_begin. May be NULL if the stream keeps no frames. */
+    void (*data_cut)(void *arg, uint64_t transfer, uint64_t offset, uint32_t len);
 };
 
 /**
@@ -48,6 +51,8 @@ struct tp_stream_handler {
 telpher_status tp_stream_create(struct tp_conn *conn,
                                 const struct tp_session_numbers *numbers,
                                 size_t tx_limit, struct tp_stream **ret_stream);
+/** Destroys the stream but for its connection. @return that; the caller destroys it */
+struct tp_conn *tp_stream_release(struct tp_stream *s);
 /** NULL is fine. No other thread may be inside a call. */
 void tp_stream_destroy(struct tp_stream *s);
 
@@ -102,6 +107,38 @@ telpher_status tp_stream_send_data(struct tp_stream *s, uint64_t transfer,
  */
 telpher_status tp_stream_offer_data(struct tp_stream *s, uint64_t transfer,
                                     uint64_t offset, const void *data, uint32_t len);
+
+/* ---- streams that outlive their connection: docs/protocol.md 4.1 ---- */
+
+/** Keeps frames from now on until the peer has acknowledged them, if the connection can be
+ *  replaced. The peer has received all frames sent before. */
+void tp_stream_keep(struct tp_stream *s);
+/** True while the stream has no connection: receive returns AGAIN, frames are kept. */
+bool tp_stream_is_away(const struct tp_stream *s);
+/** [bytes] of frames and content sent and not acknowledged. */
+size_t tp_stream_kept(const struct tp_stream *s);
+/** Number of the last frame that was sent. */
+uint64_t tp_stream_sent(const struct tp_stream *s);
+/** Number of the last frame that was received. */
+uint64_t tp_stream_received(const struct tp_stream *s);
+/** True if the peer has acknowledged frame @p seq, or nothing is kept. Receiving thread. */
+bool tp_stream_is_acked(const struct tp_stream *s, uint64_t seq);
+/** Acknowledges what has been received. Receiving thread. */
+void tp_stream_acknowledge(struct tp_stream *s);
+/** Copies the content of a transfer that is not acknowledged; its memory may be reused. */
+void tp_stream_own(struct tp_stream *s, uint64_t transfer);
+/** True if all frames after number @p received are kept. */
+bool tp_stream_can_replace(struct tp_stream *s, uint64_t received);
+/**
+ * Gives the stream another connection, which the next tp_stream_receive() takes into use.
+ * Any thread. The caller wakes the receiving thread if that does not wait in
+ * tp_stream_wait().
+ * @param conn     taken, if it succeeds
+ * @param received last frame number that the peer has received
+ * @return OK, PROTO (frames that the peer lacks are not kept)
+ */
+telpher_status tp_stream_replace(struct tp_stream *s, struct tp_conn *conn,
+                                 uint64_t received);
 
 /**
  * Sends one frame with a descriptor (borrowed until return); waits for the connection.

@@ -80,6 +80,7 @@ deliver(struct tp_stream *s, const struct tp_wire_header *h, const uint8_t *body
         return status;
     }
     count_frame(s, &numbers);
+    s->rx.unacked_bytes += h->len;
     tp_stream_trace(s, false, h, body, (size_t)(end - body));
     if (duplicate) {
         return TELPHER_OK;
@@ -119,8 +120,9 @@ begin_content(struct tp_stream *s, const struct tp_wire_header *h, const uint8_t
         return status;
     }
     tp_stream_trace(s, false, h, body, TP_STREAM_DATA_BYTES);
-    rx->dest =
-        duplicate ? NULL : handler->data_begin(arg, rx->transfer, rx->offset, rx->len);
+    rx->dest = duplicate || h->seq == rx->discarded
+                   ? NULL
+                   : handler->data_begin(arg, rx->transfer, rx->offset, rx->len);
     rx->begun = rx->dest != NULL;
     rx->left = rx->len;
     rx->in_content = true;
@@ -135,6 +137,7 @@ end_content(struct tp_stream *s, const struct tp_stream_handler *handler, void *
 
     rx->in_content = false;
     count_frame(s, &rx->content_numbers);
+    rx->unacked_bytes += rx->len;
     if (rx->begun && handler->data_end != NULL) {
         handler->data_end(arg, rx->transfer, rx->offset, rx->len);
     }
@@ -356,16 +359,36 @@ take_bytes(struct tp_stream *s, size_t got, const struct tp_stream_handler *hand
     return parse(s, handler, arg);
 }
 
-/* Sends an acknowledgement if no other frame has carried one for long, so that the peer can
- * free its frames. */
-static void
-acknowledge(struct tp_stream *s)
+void
+tp_stream_acknowledge(struct tp_stream *s)
 {
     struct tp_wire_ack m = {0};
 
-    if (s->rx.numbers.received - atomic_load(&s->ack_sent) >= TP_STREAM_ACK_EVERY &&
-        tp_stream_put(s, TP_WIRE_ACK, &m) == TELPHER_OK) {
+    s->rx.unacked_bytes = 0;
+    if (tp_stream_put(s, TP_WIRE_ACK, &m) == TELPHER_OK) {
         tp_stream_kick(s);
+    }
+}
+
+bool
+tp_stream_is_acked(const struct tp_stream *s, uint64_t seq)
+{
+    return !atomic_load(&s->keep.on) || s->rx.numbers.acked >= seq;
+}
+
+/* Sends an acknowledgement if no other frame has carried one for long, so that the peer can
+ * free its frames. */
+static void
+acknowledge_if_due(struct tp_stream *s)
+{
+    uint64_t unacked = s->rx.numbers.received - atomic_load(&s->ack_sent);
+
+    if (unacked == 0) {
+        s->rx.unacked_bytes = 0;
+    } else if (unacked >= TP_STREAM_ACK_EVERY ||
+               (s->rx.unacked_bytes >= TP_STREAM_ACK_BYTES &&
+                atomic_load(&s->keep.on))) {
+        tp_stream_acknowledge(s);
     }
 }
 
@@ -386,6 +409,10 @@ tp_stream_receive(struct tp_stream *s, const struct tp_stream_handler *handler,
     telpher_status status = atomic_load(&s->broken);
     bool any = false;
 
+    if (status == TELPHER_OK && tp_stream_is_away(s) &&
+        !tp_stream_resume(s, handler, arg)) {
+        return TELPHER_ERR_AGAIN;
+    }
     for (int round = 0; status == TELPHER_OK && round < ROUNDS_MAX; round++) {
         size_t want, got = 0;
         void *place = next_place(&s->rx, &want);
@@ -393,6 +420,10 @@ tp_stream_receive(struct tp_stream *s, const struct tp_stream_handler *handler,
         status = s->conn->ops->recv(s->conn, place, want, &got);
         if (status == TELPHER_ERR_AGAIN) {
             status = TELPHER_OK;
+            break;
+        }
+        if (status == TELPHER_ERR_PEER_LOST && tp_stream_leave(s)) {
+            status = TELPHER_OK; /* the next call takes another connection */
             break;
         }
         if (status == TELPHER_OK) {
@@ -406,6 +437,7 @@ tp_stream_receive(struct tp_stream *s, const struct tp_stream_handler *handler,
     if (status != TELPHER_OK) {
         return fail_receive(s, status);
     }
-    acknowledge(s);
+    tp_stream_keep_trim(s);
+    acknowledge_if_due(s);
     return any ? TELPHER_OK : TELPHER_ERR_AGAIN;
 }

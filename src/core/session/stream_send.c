@@ -10,6 +10,7 @@
 #include "core/session/stream_int.h"
 
 enum {
+    UNACKED_MAX = 2 * TP_STREAM_ACK_BYTES, /* read by the peer and not acknowledged */
     FD_FRAME_MAX = 128, /* [bytes] of a frame sent with a descriptor */
     FRAMES_MAX = TP_STREAM_SEND_MAX / TP_WIRE_CHUNK_MAX,
 };
@@ -70,10 +71,26 @@ append(struct tp_stream *s, const struct tp_wire_message *row, const void *msg,
     }
     head = put_header(s, &h, dst);
     row->put(dst + head, msg);
+    status = tp_stream_keep_frame(s, &h, dst + head, h.len - head, NULL);
+    if (status != TELPHER_OK) {
+        tp_stream_break(s, status); /* its number is taken */
+        return status;
+    }
     tp_buf_commit(&s->tx, h.len);
     atomic_fetch_add(&s->pending, h.len);
     tp_stream_trace(s, true, &h, dst + head, h.len - head);
     return TELPHER_OK;
+}
+
+/* [bytes] that the peer has not read. Kept frames may have been read, up to the next
+ * acknowledgement. */
+static size_t
+unread_bytes(const struct tp_stream *s)
+{
+    size_t kept = atomic_load(&s->keep.bytes);
+    size_t unread = kept > UNACKED_MAX ? kept - UNACKED_MAX : 0;
+
+    return TP_MAX(unread, atomic_load(&s->pending));
 }
 
 telpher_status
@@ -92,7 +109,7 @@ tp_stream_put_locked(struct tp_stream *s, uint16_t type, const void *msg)
     if (len > TP_WIRE_FRAME_MAX) {
         return TELPHER_ERR_LIMIT;
     }
-    if (s->tx_limit != 0 && atomic_load(&s->pending) + len > s->tx_limit) {
+    if (s->tx_limit != 0 && unread_bytes(s) + len > s->tx_limit) {
         tp_stream_break(s, TELPHER_ERR_LIMIT);
         return TELPHER_ERR_LIMIT;
     }
@@ -125,7 +142,7 @@ tp_stream_put(struct tp_stream *s, uint16_t type, const void *msg)
 size_t
 tp_stream_pending(struct tp_stream *s)
 {
-    return atomic_load(&s->pending);
+    return atomic_load(&s->pending) + (atomic_load(&s->keep.replaying) ? 1 : 0);
 }
 
 /* Records why sending failed. The receiver continues: the socket may still hold frames in
@@ -147,7 +164,13 @@ send_some(struct tp_stream *s, const struct iovec *iov, int count, size_t *ret_s
     telpher_status status = atomic_load(&s->unsent);
 
     if (status == TELPHER_OK) {
+        if (tp_stream_is_away(s)) {
+            return TELPHER_ERR_AGAIN;
+        }
         status = s->conn->ops->send(s->conn, iov, count, ret_sent);
+    }
+    if (status == TELPHER_ERR_PEER_LOST && tp_stream_leave(s)) {
+        return TELPHER_ERR_AGAIN;
     }
     return status == TELPHER_OK ? status : end_sending(s, status);
 }
@@ -160,12 +183,23 @@ refill(struct tp_stream *s)
 
     tp_buf_clear(&s->out);
     tp_buf_trim(&s->out, TP_STREAM_TX_KEEP);
-    empty = s->out;
     tp_mutex_lock(&s->tx_lock);
+    if (atomic_load(&s->keep.replaying)) {
+        if (tp_stream_replay(s) != TELPHER_OK) {
+            tp_mutex_unlock(&s->tx_lock);
+            tp_stream_break(s, TELPHER_ERR_NO_MEMORY);
+            return false;
+        }
+        if (tp_buf_len(&s->out) != 0) {
+            tp_mutex_unlock(&s->tx_lock);
+            return true;
+        }
+    }
     if (tp_buf_len(&s->tx) == 0) {
         tp_mutex_unlock(&s->tx_lock);
         return false;
     }
+    empty = s->out;
     s->out = s->tx;
     s->tx = empty;
     tp_mutex_unlock(&s->tx_lock);
@@ -177,6 +211,9 @@ static telpher_status
 drain(struct tp_stream *s)
 {
     tp_assert_locked(&s->flush_lock);
+    if (tp_stream_is_away(s)) {
+        return tp_stream_pending(s) == 0 ? TELPHER_OK : TELPHER_ERR_AGAIN;
+    }
     while (tp_buf_len(&s->out) != 0 || refill(s)) {
         struct iovec iov = {tp_buf_data(&s->out), tp_buf_len(&s->out)};
         size_t sent = 0;
@@ -208,7 +245,7 @@ leave_flush(struct tp_stream *s, telpher_status status)
 telpher_status
 tp_stream_flush(struct tp_stream *s)
 {
-    if (atomic_load(&s->pending) == 0) {
+    if (tp_stream_pending(s) == 0) {
         return tp_stream_status(s);
     }
     tp_mutex_lock(&s->flush_lock);
@@ -231,7 +268,9 @@ tp_stream_flush_wait(struct tp_stream *s, uint64_t deadline_ns)
     telpher_status status;
 
     while ((status = tp_stream_flush(s)) == TELPHER_ERR_AGAIN) {
-        status = s->conn->ops->wait(s->conn, TP_WAIT_WRITE, deadline_ns);
+        status = tp_stream_is_away(s)
+                     ? tp_stream_wait_back(s, true, deadline_ns)
+                     : s->conn->ops->wait(s->conn, TP_WAIT_WRITE, deadline_ns);
         if (status != TELPHER_OK) {
             break;
         }
@@ -245,32 +284,29 @@ wait_for_room(struct tp_stream *s)
     return s->conn->ops->wait(s->conn, TP_WAIT_WRITE, TP_CLOCK_FOREVER);
 }
 
-/* Sends everything before these frames, then gives them their numbers. Under flush_lock. */
+/* Sends everything before the next frame. While the stream is away, frames are kept and not
+ * sent. Under flush_lock. */
 static telpher_status
-number_alone(struct tp_stream *s, struct tp_wire_header *h, int count)
+drain_all(struct tp_stream *s)
 {
-    for (;;) {
-        telpher_status status = drain(s);
+    telpher_status status;
 
-        if (status == TELPHER_ERR_AGAIN) {
-            status = wait_for_room(s);
-            if (status == TELPHER_OK) {
-                continue;
-            }
-        }
+    while ((status = drain(s)) == TELPHER_ERR_AGAIN && !tp_stream_is_away(s)) {
+        status = wait_for_room(s);
         if (status != TELPHER_OK) {
-            return status;
+            break;
         }
-        tp_mutex_lock(&s->tx_lock);
-        if (tp_buf_len(&s->tx) == 0) {
-            for (int i = 0; i < count; i++) {
-                number_frame(s, &h[i]);
-            }
-            tp_mutex_unlock(&s->tx_lock);
-            return TELPHER_OK;
-        }
-        tp_mutex_unlock(&s->tx_lock); /* another thread put a frame meanwhile */
     }
+    return status == TELPHER_ERR_AGAIN ? TELPHER_OK : status;
+}
+
+/* True if a frame that is numbered now may be sent at once. Under tx_lock. */
+static bool
+is_alone(const struct tp_stream *s)
+{
+    return tp_stream_is_away(s) ||
+           (tp_buf_len(&s->tx) == 0 && tp_buf_len(&s->out) == 0 &&
+            !atomic_load(&s->keep.replaying));
 }
 
 static telpher_status
@@ -280,6 +316,9 @@ send_all(struct tp_stream *s, struct iovec *iov, int count)
         size_t sent = 0;
         telpher_status status = send_some(s, iov, count, &sent);
 
+        if (status == TELPHER_ERR_AGAIN && tp_stream_is_away(s)) {
+            return TELPHER_OK; /* the frame is kept, and sent again later */
+        }
         if (status == TELPHER_ERR_AGAIN) {
             status = wait_for_room(s);
         }
@@ -297,6 +336,22 @@ send_all(struct tp_stream *s, struct iovec *iov, int count)
         }
     }
     return TELPHER_OK;
+}
+
+/* Numbers a frame that is sent with a descriptor; such streams keep nothing. @return false:
+ * another thread put a frame meanwhile */
+static bool
+number_alone(struct tp_stream *s, struct tp_wire_header *h)
+{
+    bool alone;
+
+    tp_mutex_lock(&s->tx_lock);
+    alone = is_alone(s);
+    if (alone) {
+        number_frame(s, h);
+    }
+    tp_mutex_unlock(&s->tx_lock);
+    return alone;
 }
 
 /* Sends the descriptor with the first bytes; the rest is sent as usual. */
@@ -336,7 +391,9 @@ tp_stream_send_fd(struct tp_stream *s, uint16_t type, const void *msg, int fd)
     }
     h.len = (uint32_t)iov.iov_len;
     tp_mutex_lock(&s->flush_lock);
-    status = number_alone(s, &h, 1);
+    do {
+        status = drain_all(s);
+    } while (status == TELPHER_OK && !number_alone(s, &h));
     if (status == TELPHER_OK) {
         tp_wire_put_header(frame, &h);
         row->put(frame + TP_WIRE_HEADER_BYTES, msg);
@@ -394,6 +451,34 @@ cut_frames(const struct tp_wire_data *all, struct tp_wire_data m[FRAMES_MAX],
     return count;
 }
 
+/*
+ * Numbers frames of content, makes their fronts and keeps them.
+ * @return AGAIN: another thread put a frame meanwhile
+ */
+static telpher_status
+number_data(struct tp_stream *s, struct tp_wire_header *h, const struct tp_wire_data *m,
+            struct front *fronts, int count)
+{
+    telpher_status status = TELPHER_OK;
+
+    tp_mutex_lock(&s->tx_lock);
+    if (!is_alone(s)) {
+        tp_mutex_unlock(&s->tx_lock);
+        return TELPHER_ERR_AGAIN;
+    }
+    for (int i = 0; i < count && status == TELPHER_OK; i++) {
+        number_frame(s, &h[i]);
+        put_front(s, &h[i], &m[i], &fronts[i]);
+        status = tp_stream_keep_frame(s, &h[i], fronts[i].bytes + TP_WIRE_HEADER_BYTES,
+                                      TP_STREAM_DATA_BYTES, &m[i]);
+    }
+    tp_mutex_unlock(&s->tx_lock);
+    if (status != TELPHER_OK) {
+        tp_stream_break(s, status); /* its number is taken */
+    }
+    return status;
+}
+
 /* Sends several frames in one system call, because each call wakes the receiver. */
 static telpher_status
 send_data_frames(struct tp_stream *s, const struct tp_wire_data *all)
@@ -403,13 +488,18 @@ send_data_frames(struct tp_stream *s, const struct tp_wire_data *all)
     struct tp_wire_header h[FRAMES_MAX];
     struct iovec iov[2 * FRAMES_MAX];
     int count = cut_frames(all, m, h);
-    telpher_status status = number_alone(s, h, count);
+    telpher_status status;
 
+    do {
+        status = drain_all(s);
+        if (status == TELPHER_OK) {
+            status = number_data(s, h, m, fronts, count);
+        }
+    } while (status == TELPHER_ERR_AGAIN);
     if (status != TELPHER_OK) {
         return status;
     }
     for (int i = 0; i < count; i++) {
-        put_front(s, &h[i], &m[i], &fronts[i]);
         iov[2 * i] = (struct iovec){fronts[i].bytes, sizeof(fronts[i])};
         iov[2 * i + 1] = (struct iovec){(void *)m[i].bytes.data, m[i].bytes.len};
     }
@@ -437,6 +527,7 @@ tp_stream_send_data(struct tp_stream *s, uint64_t transfer, uint64_t offset,
     if (status != TELPHER_OK) {
         return status;
     }
+    tp_stream_keep_wait_room(s, len);
     tp_mutex_lock(&s->flush_lock);
     status = send_data_frames(s, &m);
     leave_flush(s, status);
@@ -476,18 +567,11 @@ offer_data_frame(struct tp_stream *s, const struct tp_wire_data *m)
     size_t sent = 0;
 
     if (status == TELPHER_OK) {
-        tp_mutex_lock(&s->tx_lock);
-        if (tp_buf_len(&s->tx) == 0) {
-            number_frame(s, &h);
-        } else {
-            status = TELPHER_ERR_AGAIN; /* another thread put a frame meanwhile */
-        }
-        tp_mutex_unlock(&s->tx_lock);
+        status = number_data(s, &h, m, &front, 1);
     }
     if (status != TELPHER_OK) {
         return status;
     }
-    put_front(s, &h, m, &front);
     status = send_some(s, iov, 2, &sent);
     if (status != TELPHER_OK && status != TELPHER_ERR_AGAIN) {
         return status;
@@ -509,7 +593,8 @@ tp_stream_offer_data(struct tp_stream *s, uint64_t transfer, uint64_t offset,
     if (status != TELPHER_OK) {
         return status;
     }
-    if (!tp_mutex_trylock(&s->flush_lock)) {
+    if (!tp_stream_keep_has_room(s, len) || tp_stream_is_away(s) ||
+        !tp_mutex_trylock(&s->flush_lock)) {
         return TELPHER_ERR_AGAIN;
     }
     status = offer_data_frame(s, &m);

@@ -122,6 +122,8 @@ struct tp_broker_session {
     unsigned bulk_mask; /**< numbers of bulk streams seen */
     bool over; /**< the client has disconnected; the executor may be killed */
     bool dismissed; /**< the executor has been killed for that reason */
+    bool away; /**< the connection of its client is lost; see TP_CONTROL_AWAY */
+    bool resumes; /**< its streams outlive their connections */
     bool secured; /**< its command stream uses TLS */
     char who[TP_TLS_WHO_BYTES]; /**< with TLS: the key or certificate of the client */
     uint8_t
@@ -227,6 +229,13 @@ telpher_status tp_broker_session_start(struct tp_broker *b, struct tp_broker_con
 /** Passes a bulk stream, or one of another server, to a running executor. */
 telpher_status tp_broker_session_bulk(struct tp_broker_session *s,
                                       struct tp_broker_conn *c);
+/**
+ * Passes the connection of a stream that is resumed to its executor, which sends
+ * @p reply. @return OK: the caller closes its copy; AGAIN, PEER_LOST
+ */
+telpher_status tp_broker_session_resume(struct tp_broker_session *s,
+                                        struct tp_broker_conn *c,
+                                        const struct tp_wire_preface_reply *reply);
 /** Finds the session that expects a stream of this pair. @return NULL: none does */
 struct tp_broker_session *tp_broker_pair_find(struct tp_broker *b, const uint8_t *id,
                                               struct tp_broker_pair **ret_pair);

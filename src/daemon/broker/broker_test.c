@@ -169,7 +169,7 @@ test_wrong_prefaces(void **state)
     expect_closed(fd);
     p = good_preface();
     p.session[3] = 1;
-    assert_int_equal(exchange_preface(&p, &fd), TELPHER_ERR_UNSUPPORTED);
+    assert_int_equal(exchange_preface(&p, &fd), TELPHER_ERR_NOT_FOUND);
     expect_closed(fd);
     p.stream = TP_WIRE_STREAM_BULK;
     assert_int_equal(exchange_preface(&p, &fd), TELPHER_ERR_NOT_FOUND);

@@ -38,35 +38,87 @@ refuse_connection(struct tp_broker *b, struct tp_broker_conn *c, telpher_status 
 
 /* Only clients of the Unix socket are on this machine and can share memory. */
 static uint64_t
-features_of(const struct tp_broker_conn *c)
+features_of(const struct tp_broker *b, const struct tp_broker_conn *c)
 {
     struct sockaddr_storage name = {0};
     socklen_t len = sizeof(name);
     bool is_local = getsockname(c->watch.fd, (struct sockaddr *)&name, &len) == 0 &&
                     name.ss_family == AF_UNIX;
 
+    bool resumes =
+        !is_local && c->tls == NULL && b->options->limits.keep_session_ns != 0;
+
     return c->preface.features &
            (TP_WIRE_FEATURE_SVM | TP_WIRE_FEATURE_PEER | TP_WIRE_FEATURE_COMPACT |
+            (resumes ? TP_WIRE_FEATURE_RESUME : 0) |
             (is_local ? TP_WIRE_FEATURE_SHARED : 0));
 }
 
-static bool
-accept_preface(struct tp_broker *b, struct tp_broker_conn *c, const uint8_t *session)
+static struct tp_wire_preface_reply
+make_reply(const struct tp_broker *b, const struct tp_broker_conn *c,
+           const uint8_t *session)
 {
     struct tp_wire_preface_reply reply = {.version = TP_WIRE_VERSION,
                                           .status = TELPHER_OK,
-                                          .features = features_of(c),
+                                          .features = features_of(b, c),
                                           .window = TP_WIRE_WINDOW,
                                           .bulk_max = TP_CONTROL_BULK_MAX,
                                           .frame_max = TP_WIRE_FRAME_MAX};
 
     memcpy(reply.session, session, sizeof(reply.session));
+    return reply;
+}
+
+static bool
+accept_preface(struct tp_broker *b, struct tp_broker_conn *c, const uint8_t *session)
+{
+    struct tp_wire_preface_reply reply = make_reply(b, c, session);
+
     if (tp_broker_conn_is_unauthenticated(c)) {
         b->unauthenticated_count--;
     }
     c->state = TP_BROKER_HELD; /* authenticated; the caller sets the next state */
     c->deadline = TP_CLOCK_FOREVER;
     return put_reply(c, &reply);
+}
+
+/* Addresses prove nothing, but the kernel vouches for the user of a Unix socket. */
+static bool
+may_join(const struct tp_broker_session *s, const struct tp_broker_conn *c)
+{
+    if (s->secured != c->wants_tls) {
+        return false; /* with TLS, the handshake proves that it has the session's key */
+    }
+    return (s->peer.kind != AF_UNIX && c->peer.kind != AF_UNIX) ||
+           tp_broker_peer_equal(&s->peer, &c->peer);
+}
+
+/* Finds the session that a stream joins or resumes. The random id is what a plain client
+ * must know. */
+static struct tp_broker_session *
+find_joined(struct tp_broker *b, const struct tp_broker_conn *c)
+{
+    struct tp_broker_session *s = tp_broker_session_find(b, c->preface.session);
+
+    return s != NULL && may_join(s, c) ? s : NULL;
+}
+
+/* Passes the connection to the executor, which answers: only it knows what it received. */
+static bool
+resume_stream(struct tp_broker *b, struct tp_broker_conn *c,
+              struct tp_broker_session *s)
+{
+    struct tp_wire_preface_reply reply;
+
+    if (s == NULL || !s->resumes || s->pid == 0) {
+        return refuse_connection(b, c, TELPHER_ERR_NOT_FOUND,
+                                 "there is no such session");
+    }
+    reply = make_reply(b, c, s->id);
+    if (tp_broker_session_resume(s, c, &reply) != TELPHER_OK) {
+        tp_info("broker", "executor %ld takes no connection now", (long)s->pid);
+    }
+    return false; /* without an answer, the client tries again */
 }
 
 static bool
@@ -77,8 +129,7 @@ open_command(struct tp_broker *b, struct tp_broker_conn *c)
     telpher_status status;
 
     if (memcmp(c->preface.session, none, sizeof(none)) != 0) {
-        return refuse_connection(b, c, TELPHER_ERR_UNSUPPORTED,
-                                 "sessions cannot be resumed yet");
+        return resume_stream(b, c, find_joined(b, c));
     }
     refusal = tp_broker_session_refusal(b, &c->peer);
     if (refusal != NULL) {
@@ -94,40 +145,24 @@ open_command(struct tp_broker *b, struct tp_broker_conn *c)
                                  "the TLS connection has no session key");
     }
     memcpy(c->session->who, c->who, sizeof(c->session->who));
+    c->session->resumes = (features_of(b, c) & TP_WIRE_FEATURE_RESUME) != 0;
     return accept_preface(b, c, c->session->id) &&
            tp_broker_conn_expect(c, TP_BROKER_HEADER, TP_WIRE_HEADER_BYTES);
-}
-
-/* Addresses prove nothing, but the kernel vouches for the user of a Unix socket. */
-static bool
-may_join(const struct tp_broker_session *s, const struct tp_broker_conn *c)
-{
-    if (s->secured != c->wants_tls) {
-        return false; /* with TLS, the handshake proves that it has the session's key */
-    }
-    return (s->peer.kind != AF_UNIX && c->peer.kind != AF_UNIX) ||
-           tp_broker_peer_equal(&s->peer, &c->peer);
-}
-
-/* Finds the session that a bulk stream joins. The random id is what a plain client
- * must know. */
-static struct tp_broker_session *
-session_of_bulk(struct tp_broker *b, const struct tp_broker_conn *c)
-{
-    struct tp_broker_session *s = tp_broker_session_find(b, c->preface.session);
-
-    return s != NULL && may_join(s, c) ? s : NULL;
 }
 
 static bool
 open_bulk(struct tp_broker *b, struct tp_broker_conn *c)
 {
-    struct tp_broker_session *s = session_of_bulk(b, c);
+    struct tp_broker_session *s = find_joined(b, c);
     uint32_t index = c->preface.index;
 
     if (s == NULL) {
         return refuse_connection(b, c, TELPHER_ERR_NOT_FOUND,
                                  "there is no such session");
+    }
+    if (s->resumes && index < TP_CONTROL_BULK_MAX && s->pid != 0 &&
+        (s->bulk_mask & (1u << index)) != 0) {
+        return resume_stream(b, c, s);
     }
     if (index >= TP_CONTROL_BULK_MAX || (s->bulk_mask & (1u << index)) != 0) {
         return refuse_connection(b, c, TELPHER_ERR_LIMIT,
@@ -257,7 +292,7 @@ find_key(struct tp_broker *b, const struct tp_broker_conn *c, const uint8_t **re
         *ret_key = find_secret(b, c);
         return *ret_key != NULL;
     }
-    s = session_of_bulk(b, c);
+    s = find_joined(b, c);
     *ret_key = s != NULL ? s->key : NULL;
     return s != NULL;
 }

@@ -52,6 +52,7 @@ static const struct option long_options[] = {
     {"max-host-memory", required_argument, NULL, OPT_SETTING},
     {"max-program", required_argument, NULL, OPT_SETTING},
     {"max-unread", required_argument, NULL, OPT_SETTING},
+    {"keep-session", required_argument, NULL, OPT_SETTING},
     {"spin", required_argument, NULL, OPT_SETTING},
     {"cache", required_argument, NULL, OPT_SETTING},
     {"cache-size", required_argument, NULL, OPT_SETTING},
@@ -114,6 +115,8 @@ static const char help_text[] =
     "  --max-memory SIZE        device memory of one session (default: 0, no limit)\n"
     "  --max-host-memory SIZE   content under way in one session (default: 4G)\n"
     "  --max-program SIZE       source or binaries of a program (default: 256M)\n"
+    "  --keep-session TIME      sessions wait for clients whose connection was lost\n"
+    "                           (default: 60s; 0 = they end)\n"
     "  --max-unread SIZE        answers a client may leave unread (default: 64M)\n"
     "  --cache FOLDER|none      keep built programs there (default: "
     "$XDG_CACHE_HOME/telpher)\n"

@@ -30,7 +30,7 @@ has_room(struct tp_broker *b, const struct tp_broker_peer *peer, size_t max)
 
     tp_list_for_each_entry(struct tp_broker_session, s, &b->sessions, link) {
         if (!s->dismissed && (peer == NULL || tp_broker_peer_equal(&s->peer, peer))) {
-            over = over == NULL && s->over && s->pid != 0 ? s : over;
+            over = over == NULL && (s->over || s->away) && s->pid != 0 ? s : over;
             count++;
         }
     }
@@ -153,6 +153,8 @@ read_control(struct tp_broker *b, struct tp_broker_session *s)
         if (msg.type == TP_CONTROL_TEXTS) {
             memcpy(s->text, msg.text, sizeof(s->text));
             tp_broker_conns_words(b, s, s->text);
+        } else if (msg.type == TP_CONTROL_AWAY) {
+            s->away = msg.index != 0;
         } else if (msg.type == TP_CONTROL_OVER) {
             s->over = true;
         } else if (msg.type == TP_CONTROL_PEER) {
@@ -258,7 +260,8 @@ send_session(struct tp_broker *b, struct tp_broker_session *s, struct tp_broker_
 {
     struct tp_control msg = {.type = TP_CONTROL_SESSION,
                              .platform = c->platform,
-                             .device_count = b->device_count};
+                             .device_count = b->device_count,
+                             .resumes = s->resumes};
 
     memcpy(msg.session, s->id, sizeof(msg.session));
     name_cache(s, msg.text, sizeof(msg.text));
@@ -304,6 +307,21 @@ tp_broker_session_bulk(struct tp_broker_session *s, struct tp_broker_conn *c)
                              .index = c->preface.index};
 
     memcpy(msg.session, from_peer ? c->preface.session : s->id, sizeof(msg.session));
+    return s->control.fd < 0 ? TELPHER_ERR_PEER_LOST
+                             : send_conn(s->control.fd, &msg, c);
+}
+
+telpher_status
+tp_broker_session_resume(struct tp_broker_session *s, struct tp_broker_conn *c,
+                         const struct tp_wire_preface_reply *reply)
+{
+    struct tp_control msg = {.type = TP_CONTROL_RESUME,
+                             .is_bulk = c->preface.stream == TP_WIRE_STREAM_BULK,
+                             .index = c->preface.index,
+                             .received = c->preface.received};
+
+    memcpy(msg.session, s->id, sizeof(msg.session));
+    tp_wire_put_preface_reply(msg.reply, reply);
     return s->control.fd < 0 ? TELPHER_ERR_PEER_LOST
                              : send_conn(s->control.fd, &msg, c);
 }

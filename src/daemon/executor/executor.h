@@ -65,6 +65,8 @@ struct tp_exec {
     uint8_t session[TP_WIRE_SESSION_BYTES];
     struct tp_stream *stream;
     pthread_t reader; /**< set once */
+    bool resumes; /**< its streams outlive their connections */
+    tp_ns away_until; /**< end of the wait for the client; 0: it is connected. Reader */
     int wake_fd; /**< eventfd: wakes the reader */
     struct tp_map objects; /**< reader only */
     struct tp_daemon_limits limits;

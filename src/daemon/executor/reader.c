@@ -20,6 +20,8 @@
 #include "daemon/control.h"
 #include "device/opencl/watch.h"
 
+enum { AWAY_LOOK_MS = 100 /* at the time, while the client is away */ };
+
 #define GOODBYE_TIME (1 * TP_CLOCK_S)
 
 void
@@ -215,9 +217,72 @@ add_bulk(struct tp_exec *x, const struct tp_control *msg, const uint8_t *rest, i
     if (tp_exec_adopt(msg, rest, fd, &conn) != TELPHER_OK) {
         return;
     }
-    if (tp_exec_transfers_add_stream(x->transfers, conn, &msg->numbers) != TELPHER_OK) {
+    if (tp_exec_transfers_add_stream(x->transfers, conn, msg->index, x->resumes) !=
+        TELPHER_OK) {
         tp_warn("executor", "bulk stream %u cannot be served", msg->index);
     }
+}
+
+/* Answers the preface of a resumed stream. @return false: the client lacks frames */
+static bool
+answer_resume(const struct tp_control *msg, struct tp_stream *stream,
+              struct tp_conn *conn, telpher_status status)
+{
+    struct tp_wire_preface_reply reply;
+    uint8_t raw[TP_WIRE_PREFACE_REPLY_BYTES];
+
+    if (tp_wire_get_preface_reply(msg->reply, &reply) != TELPHER_OK) {
+        return false;
+    }
+    reply.status = status;
+    reply.received = stream != NULL ? tp_stream_received(stream) : 0;
+    tp_wire_put_preface_reply(raw, &reply);
+    return tp_conn_send_all(conn, raw, sizeof(raw), tp_clock_ns()) == TELPHER_OK;
+}
+
+/* Continues a stream on another connection. */
+static void
+resume_stream(struct tp_exec *x, const struct tp_control *msg, const uint8_t *rest,
+              int fd)
+{
+    struct tp_stream *stream =
+        msg->is_bulk ? tp_exec_transfers_stream(x->transfers, msg->index) : x->stream;
+    struct tp_conn *conn;
+
+    if (tp_exec_adopt(msg, rest, fd, &conn) != TELPHER_OK) {
+        return;
+    }
+    if (stream != NULL && !tp_stream_can_replace(stream, msg->received)) {
+        (void)answer_resume(msg, stream, conn, TELPHER_ERR_PROTO);
+        tp_conn_destroy(conn);
+    } else if (!answer_resume(msg, stream, conn, TELPHER_OK)) {
+        tp_conn_destroy(conn);
+    } else if (stream == NULL) { /* the first connection ended before it came here */
+        (void)tp_exec_transfers_add_stream(x->transfers, conn, msg->index, x->resumes);
+    } else if (tp_stream_replace(stream, conn, msg->received) != TELPHER_OK) {
+        tp_conn_destroy(conn);
+    }
+}
+
+/* Notes that the connection was lost, or is back. @return false: the client stays away */
+static bool
+note_connection(struct tp_exec *x)
+{
+    bool away = tp_stream_is_away(x->stream);
+    struct tp_control msg = {.type = TP_CONTROL_AWAY, .index = away};
+
+    if (away == (x->away_until != 0)) {
+        return !away || !tp_clock_passed(x->away_until);
+    }
+    x->away_until = away ? tp_clock_deadline(x->limits.keep_session_ns) : 0;
+    (void)tp_control_send(TP_CONTROL_FD, &msg, -1);
+    if (away) {
+        tp_info("executor", "the connection is lost; waiting %.3g s for the client",
+                (double)x->limits.keep_session_ns / TP_CLOCK_S);
+    } else {
+        tp_info("executor", "the client is connected again");
+    }
+    return true;
 }
 
 /* Reads a message of the broker. @return false when the broker has ended */
@@ -235,6 +300,8 @@ read_control(struct tp_exec *x)
             add_bulk(x, &msg, rest, fd);
         } else if (msg.type == TP_CONTROL_PEER && fd >= 0) {
             tp_exec_peer_adopt(x, &msg, rest, fd);
+        } else if (msg.type == TP_CONTROL_RESUME && fd >= 0 && x->resumes) {
+            resume_stream(x, &msg, rest, fd);
         } else if (fd >= 0) {
             (void)close(fd);
         }
@@ -258,7 +325,7 @@ wait_for_work(struct tp_exec *x)
     if (tp_stream_pending(x->stream) > 0) {
         fds[0].events |= POLLOUT;
     }
-    if (poll(fds, 3, -1) < 0 && errno != EINTR) {
+    if (poll(fds, 3, x->away_until != 0 ? AWAY_LOOK_MS : -1) < 0 && errno != EINTR) {
         return false;
     }
     if (fds[2].revents != 0) {
@@ -306,6 +373,9 @@ read_until_end(struct tp_exec *x)
             tp_exec_peers_kick(x);
         } else if (status != TELPHER_ERR_AGAIN) {
             return status;
+        } else if (!note_connection(x)) {
+            tp_info("executor", "the client has not come back (--keep-session)");
+            return TELPHER_ERR_PEER_LOST;
         } else if (!wait_for_work(x)) {
             return TELPHER_ERR_CANCELED;
         }

@@ -18,7 +18,10 @@
 #include "base/os/clock.h"
 #include "base/trace/log.h"
 
+#define RETRY_PAUSE (50 * TP_CLOCK_MS)
+
 enum {
+    ACKNOWLEDGED_MIN = 256 << 10, /* [bytes] of content whose end is acknowledged */
     ANNOUNCE_S = 10
 }; /* limit for content to wait for the reply that describes it */
 
@@ -129,6 +132,29 @@ on_data_end(void *arg, uint64_t transfer, uint64_t offset, uint32_t len)
     }
     tp_icd_unlock();
     if (ended) {
+        bool large = sink->size >= ACKNOWLEDGED_MIN || tp_icd_is_servers(transfer);
+
+        sink->done(sink, status);
+        if (large && session->resumes) { /* the server keeps the content until then */
+            tp_stream_acknowledge(session->bulk.stream);
+        }
+    }
+}
+
+/** The connection was lost within a piece, which comes again. */
+static void
+on_data_cut(void *arg, uint64_t transfer, uint64_t offset, uint32_t len)
+{
+    struct tp_icd_session *session = arg;
+    struct tp_icd_sink *sink = session->bulk.filling;
+    telpher_status status;
+
+    (void)transfer, (void)offset, (void)len;
+    tp_icd_lock();
+    session->bulk.filling = NULL;
+    status = sink->ended;
+    tp_icd_unlock();
+    if (status != TELPHER_OK) {
         sink->done(sink, status);
     }
 }
@@ -145,8 +171,10 @@ on_frame(void *arg, uint16_t type, const uint8_t *body, const uint8_t *end)
 static telpher_status
 receive_spinning(struct tp_icd_session *session, struct tp_stream *stream)
 {
-    static const struct tp_stream_handler handler = {
-        .frame = on_frame, .data_begin = on_data_begin, .data_end = on_data_end};
+    static const struct tp_stream_handler handler = {.frame = on_frame,
+                                                     .data_begin = on_data_begin,
+                                                     .data_end = on_data_end,
+                                                     .data_cut = on_data_cut};
     tp_ns until = tp_clock_deadline(tp_icd_settings.spin_ns);
     telpher_status status;
 
@@ -164,6 +192,10 @@ receive_all(struct tp_icd_session *session, struct tp_stream *stream)
 
     while (status == TELPHER_OK || status == TELPHER_ERR_AGAIN) {
         status = receive_spinning(session, stream);
+        if (status == TELPHER_ERR_AGAIN && tp_stream_is_away(stream) &&
+            !tp_icd_bulk_resume(session, stream)) {
+            return;
+        }
         if (status == TELPHER_ERR_AGAIN) {
             (void)tp_stream_wait(stream, TP_CLOCK_FOREVER);
         }
@@ -188,6 +220,24 @@ end_filling(struct tp_icd_session *session)
     tp_icd_flush_dirty();
 }
 
+/** The first connection may be lost before the server's reply has come. */
+static telpher_status
+connect_retrying(struct tp_icd_session *session, struct tp_client_params *params,
+                 struct tp_stream **ret_stream, struct tp_error *err)
+{
+    tp_ns end = tp_clock_deadline(tp_icd_settings.on_loss_ns);
+    telpher_status status;
+
+    while ((status = tp_client_connect(params, ret_stream, NULL, err)) != TELPHER_OK &&
+           session->resumes && !session->lost && !tp_clock_passed(end) &&
+           (status == TELPHER_ERR_PEER_LOST || status == TELPHER_ERR_TIMEOUT ||
+            status == TELPHER_ERR_LIMIT)) {
+        *err = (struct tp_error){0};
+        tp_clock_sleep(RETRY_PAUSE);
+    }
+    return status;
+}
+
 static telpher_status
 connect_bulk(struct tp_icd_session *session)
 {
@@ -195,16 +245,20 @@ connect_bulk(struct tp_icd_session *session)
                                       .cookie_path = tp_icd_settings.cookie,
                                       .security = &tp_icd_settings.security,
                                       .parent = session->stream,
+                                      .resumes = session->resumes,
                                       .stream = TP_WIRE_STREAM_BULK};
     struct tp_error err = {0};
     struct tp_stream *stream;
     telpher_status status;
 
     memcpy(params.session, session->session_id, sizeof(params.session));
-    status = tp_client_connect(&params, &stream, NULL, &err);
+    status = connect_retrying(session, &params, &stream, &err);
     if (status != TELPHER_OK) {
         tp_icd_session_lose(session, status, tp_error_text(&err));
         return status;
+    }
+    if (session->resumes) {
+        tp_stream_keep(stream);
     }
     tp_icd_lock();
     session->bulk.stream = stream;
@@ -293,6 +347,8 @@ send_chunk(struct tp_icd_session *session, struct tp_icd_source *source)
     source->ended = TELPHER_ERR_CANCELED; /* for an abort before done() */
     tp_map_remove(&bulk->sources, source->transfer);
     tp_icd_unlock();
+    tp_stream_own(bulk->stream,
+                  source->transfer); /* the program may reuse its memory */
     source->done(source, status);
     tp_icd_flush_dirty();
     tp_icd_lock();
@@ -453,6 +509,9 @@ end_source(struct tp_icd_session *session, struct tp_icd_source *source,
 {
     source->ended = status;
     if (session->bulk.sending != source && !source->pushing) {
+        if (session->bulk.stream != NULL && source->pieces == NULL) {
+            tp_stream_own(session->bulk.stream, source->transfer);
+        }
         tp_list_remove(&source->link);
         tp_map_remove(&session->bulk.sources, source->transfer);
         tp_list_push_back(&ended_sources, &source->link);

@@ -13,7 +13,10 @@
 #include "base/os/thread.h"
 #include "base/trace/log.h"
 
-enum { RECOGNIZE_TIME = 10 * TP_CLOCK_S };
+#define RECOGNIZE_TIME (10 * TP_CLOCK_S)
+#define RETRY_PAUSE (20 * TP_CLOCK_MS)
+
+enum { TRIES_MAX = 5 };
 
 /** One request to a server, in its own thread or in a thread that opens a session. */
 struct inquiry {
@@ -92,7 +95,7 @@ exchange(struct inquiry *q, struct tp_stream *stream)
 }
 
 static void
-request_facts(struct inquiry *q)
+request_once(struct inquiry *q)
 {
     const struct tp_client_params params = {
         .address = q->server->address,
@@ -100,6 +103,7 @@ request_facts(struct inquiry *q)
             tp_icd_settings.cookie[0] != '\0' ? tp_icd_settings.cookie : NULL,
         .security = &tp_icd_settings.security,
         .stream = TP_WIRE_STREAM_COMMAND,
+        .resumes = tp_icd_settings.on_loss == 0,
         .deadline_ns = q->deadline,
     };
     struct tp_wire_preface_reply reply;
@@ -125,6 +129,23 @@ request_facts(struct inquiry *q)
     q->server->idle = stream;
     memcpy(q->server->idle_session, reply.session, sizeof(q->server->idle_session));
     q->server->idle_features = reply.features;
+}
+
+/** A connection that is lost meanwhile is no reason to leave a server out. */
+static void
+request_facts(struct inquiry *q)
+{
+    for (int i = 0; i < TRIES_MAX; i++) {
+        q->err = (struct tp_error){0};
+        q->facts = NULL;
+        q->answered = false;
+        request_once(q);
+        if (q->err.code != TELPHER_ERR_PEER_LOST || tp_icd_settings.on_loss != 0 ||
+            tp_clock_passed(q->deadline)) {
+            return;
+        }
+        tp_clock_sleep(RETRY_PAUSE);
+    }
 }
 
 /* ---- again, after a loss ---- */

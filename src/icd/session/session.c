@@ -4,6 +4,7 @@
  *
  *   session_send.c    outgoing frames        session_frames.c  incoming frames
  *   session_read.c    the reading thread     session_lost.c    loss of a session
+ *   session_resume.c  loss of a connection
  */
 #include "icd/session/session.h"
 #include "icd/icd.h"
@@ -152,6 +153,7 @@ open_stream(struct tp_icd_session *session, uint64_t *ret_features,
     struct tp_icd_server *server = session->server;
     struct tp_client_params params = {.address = server->address,
                                       .cookie_path = tp_icd_settings.cookie,
+                                      .resumes = tp_icd_settings.on_loss == 0,
                                       .security = &tp_icd_settings.security};
     struct tp_wire_preface_reply reply;
     telpher_status status;
@@ -207,6 +209,9 @@ open_session(struct _cl_device_id *dev, struct tp_icd_session **ret_session)
     }
     session->compact = (features & TP_WIRE_FEATURE_COMPACT) != 0;
     session->has_peers = (features & TP_WIRE_FEATURE_PEER) != 0;
+    if ((features & TP_WIRE_FEATURE_RESUME) != 0) {
+        tp_icd_session_watch(session);
+    }
     tp_icd_lock();
     tp_icd_share_init(session, tp_icd_settings.shared_memory &&
                                    (features & TP_WIRE_FEATURE_SHARED) != 0 &&

@@ -161,6 +161,7 @@ on_started(struct tp_icd_session *session, const uint8_t *body, const uint8_t *e
         return TELPHER_ERR_PROTO;
     }
     if (msg.status == TELPHER_OK) {
+        session->started = true;
         return TELPHER_OK;
     }
     tp_error("icd", "%s: no executor: %.*s", session->server->address,

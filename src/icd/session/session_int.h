@@ -34,6 +34,10 @@ struct tp_icd_session {
     uint64_t window; /**< [bytes] of a transfer before its first CREDIT */
 
     bool compact; /**< the server takes short headers and LAUNCH_AGAIN */
+    bool
+        resumes; /**< its streams outlive their connections; set before its first frame */
+    bool started; /**< its executor runs */
+    bool started_again; /**< on a second broker's session; watching thread */
     bool has_peers; /**< the server can have streams to others */
 
     _Atomic size_t flush_at; /**< [bytes] queued from which an enqueue call flushes */
@@ -91,6 +95,12 @@ telpher_status tp_icd_thread_start(const char *name, void *(*run)(void *arg),
 /** Marks the session lost: everything that waits for it fails, once. No lock held. */
 void tp_icd_session_lose(struct tp_icd_session *session, telpher_status why,
                          const char *text);
+/** Keeps the session's frames, and watches its connection. Before its first frame. */
+void tp_icd_session_watch(struct tp_icd_session *session);
+/** Connects the bulk stream again. @return false: the session is lost. Its receiver calls */
+bool tp_icd_bulk_resume(struct tp_icd_session *session, struct tp_stream *stream);
+/** Sets whether the devices of the session are available. No lock held. */
+void tp_icd_session_mark_devices(struct tp_icd_session *session, cl_bool available);
 /** Wakes all waiting threads after an end outside the reading thread. Lock held. */
 void tp_icd_session_wake(struct tp_icd_session *session);
 /** Records that the session has frames for another thread's unlock to send. Lock held. */

@@ -140,16 +140,27 @@ end_requests(struct tp_icd_session *session)
     }
 }
 
+/** Lock held. */
 static void
-mark_devices(struct tp_icd_session *session)
+mark_devices(struct tp_icd_session *session, cl_bool available)
 {
     for (size_t i = 0; i < tp_icd.platform->device_count; i++) {
         struct _cl_device_id *dev = tp_icd.platform->devices[i];
 
         if (dev->server == session->server && dev->platform == session->platform) {
-            dev->available = CL_FALSE;
+            dev->available = available;
         }
     }
+}
+
+void
+tp_icd_session_mark_devices(struct tp_icd_session *session, cl_bool available)
+{
+    tp_icd_lock();
+    if (!session->lost) {
+        mark_devices(session, available);
+    }
+    tp_icd_unlock();
 }
 
 void
@@ -166,7 +177,7 @@ tp_icd_session_lose(struct tp_icd_session *session, telpher_status why,
     session->inside += first;
     session->lost = true;
     if (first) { /* in one critical section: a session seen as lost has no open events */
-        mark_devices(session);
+        mark_devices(session, CL_FALSE);
         tp_icd_bulk_lose(session);
         end_events(session);
         pthread_cond_broadcast(&session->turn);

@@ -14,6 +14,9 @@ enum {
     FLUSH_GROWTH = 4, /* times as many next time: the server starts early, later batches
                          are cheap, and few packets leave: TCP's first flight is 10 */
     FLUSH_MOST = 16384,
+    KEPT_READ =
+        1 << 20, /* [bytes] not acknowledged from which a sender reads what is there, */
+    KEPT_MAX = 64 << 20, /* and from which it waits for acknowledgements */
     DIRTY_MAX = 64, /* sessions whose flush is left to another thread */
 };
 
@@ -79,6 +82,9 @@ tp_icd_flush(struct tp_icd_session *session)
     session->inside++;
     tp_icd_unlock();
     status = tp_stream_flush(session->stream);
+    if (status == TELPHER_ERR_AGAIN && tp_stream_is_away(session->stream)) {
+        status = TELPHER_OK; /* sent with the next connection */
+    }
     if (status == TELPHER_ERR_AGAIN) {
         status = tp_stream_flush_wait(session->stream, tp_clock_deadline(FLUSH_TIME));
     }
@@ -124,6 +130,20 @@ tp_icd_flush_soon(struct tp_icd_session *session)
     atomic_store_explicit(&session->flush_at, FLUSH_FIRST, memory_order_relaxed);
 }
 
+/** Bounds the frames that are kept until the server has acknowledged them. */
+static void
+await_acknowledgements(struct tp_icd_session *session)
+{
+    if (tp_stream_kept(session->stream) < KEPT_READ) {
+        return;
+    }
+    tp_icd_poll(session);
+    while (tp_stream_kept(session->stream) > KEPT_MAX && !session->lost) {
+        tp_clock_sleep(TP_CLOCK_MS);
+        tp_icd_poll(session);
+    }
+}
+
 void
 tp_icd_flush_if_full(struct tp_icd_session *session)
 {
@@ -134,6 +154,7 @@ tp_icd_flush_if_full(struct tp_icd_session *session)
                               at < FLUSH_MOST ? FLUSH_GROWTH * at : at,
                               memory_order_relaxed);
         tp_icd_flush(session);
+        await_acknowledgements(session);
     }
 }
 

@@ -252,6 +252,17 @@ static const struct tp_conn_ops unix_ops = {
     .destroy = sock_destroy,
 };
 
+/* The number of the descriptor stays: other threads may be about to poll it. */
+static void
+sock_replace(struct tp_conn *c, struct tp_conn *other)
+{
+    struct sock *s = sock_of(c);
+
+    (void)dup3(sock_of(other)->fd, s->fd, O_CLOEXEC);
+    atomic_store_explicit(&s->down, false, memory_order_relaxed);
+    sock_destroy(other);
+}
+
 static const struct tp_conn_ops sock_ops = {
     .send = sock_send,
     .recv = sock_recv,
@@ -260,6 +271,7 @@ static const struct tp_conn_ops sock_ops = {
     .shutdown = sock_shutdown,
     .close = sock_close,
     .destroy = sock_destroy,
+    .replace = sock_replace,
 };
 
 static void

@@ -122,8 +122,8 @@ sample_end(void *arg, uint64_t transfer, uint64_t offset, uint32_t len)
     assert_int_equal(sink->begun, sink->ended);
 }
 
-static const struct tp_stream_handler sample_handler = {sample_frame, sample_begin,
-                                                        sample_end};
+static const struct tp_stream_handler sample_handler = {
+    .frame = sample_frame, .data_begin = sample_begin, .data_end = sample_end};
 
 static inline void
 sample_fill_content(uint8_t *dst, size_t len)

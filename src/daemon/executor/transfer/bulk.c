@@ -216,6 +216,25 @@ data_end(void *arg, uint64_t transfer, uint64_t offset, uint32_t len)
     tp_mutex_unlock(&b->all->lock);
 }
 
+/* The connection was lost within a frame, which comes again. */
+static void
+data_cut(void *arg, uint64_t transfer, uint64_t offset, uint32_t len)
+{
+    struct tp_exec_bulk *b = arg;
+    struct tp_exec_transfer *t = b->landing;
+
+    (void)transfer;
+    (void)offset;
+    (void)len;
+    tp_mutex_lock(&b->all->lock);
+    t->landing = false;
+    t->landing_len = 0;
+    b->landing = NULL;
+    tp_exec_transfer_poke(t);
+    tp_exec_transfers_drive(b->all);
+    tp_mutex_unlock(&b->all->lock);
+}
+
 /* The other server may send more of a transfer to us on, or we to it. */
 static telpher_status
 take_credit(struct tp_exec_bulk *b, const struct tp_wire_credit *m)
@@ -297,8 +316,10 @@ bulk_frame(void *arg, uint16_t type, const uint8_t *body, const uint8_t *end)
     }
 }
 
-static const struct tp_stream_handler bulk_handler = {
-    .frame = bulk_frame, .data_begin = data_begin, .data_end = data_end};
+static const struct tp_stream_handler bulk_handler = {.frame = bulk_frame,
+                                                      .data_begin = data_begin,
+                                                      .data_end = data_end,
+                                                      .data_cut = data_cut};
 
 /* Frees a transfer that is in no list but its own. Under lock. */
 static void
@@ -417,6 +438,29 @@ receive_spinning(struct tp_exec_bulk *b)
     return status;
 }
 
+/* Frees chunks that the client has received. */
+static void
+free_acknowledged(struct tp_exec_bulk *b)
+{
+    struct tp_list *first;
+
+    if (!b->keeps) {
+        return;
+    }
+    tp_mutex_lock(&b->all->lock);
+    while ((first = tp_list_first(&b->kept)) != NULL) {
+        struct tp_exec_chunk *c = tp_list_entry(first, struct tp_exec_chunk, link);
+
+        if (!tp_stream_is_acked(b->stream, c->seq)) {
+            break;
+        }
+        tp_list_remove(first);
+        chunk_sent(b, c);
+    }
+    tp_exec_transfers_drive(b->all);
+    tp_mutex_unlock(&b->all->lock);
+}
+
 static void *
 receive(void *arg)
 {
@@ -431,6 +475,7 @@ receive(void *arg)
     for (;;) {
         status = spins ? receive_spinning(b)
                        : tp_stream_receive(b->stream, &bulk_handler, b);
+        free_acknowledged(b);
         if (status == TELPHER_ERR_AGAIN) {
             (void)tp_stream_wait(b->stream, TP_CLOCK_FOREVER);
         } else if (status != TELPHER_OK) {
@@ -492,6 +537,19 @@ chunk_sent(struct tp_exec_bulk *b, struct tp_exec_chunk *c)
     tp_exec_transfer_poke(t);
 }
 
+/* Frees a chunk that was sent, at once or when the client has received it. */
+static void
+chunk_gone(struct tp_exec_bulk *b, struct tp_exec_chunk *c)
+{
+    tp_assert_locked(&b->all->lock);
+    if (b->keeps && !b->stop) {
+        c->seq = tp_stream_sent(b->stream);
+        tp_list_push_back(&b->kept, &c->link);
+    } else {
+        chunk_sent(b, c);
+    }
+}
+
 /*
  * Sends a chunk on this thread, which may be the driver's, without blocking on the network.
  * @return AGAIN: the sender must send the rest
@@ -548,7 +606,7 @@ tp_exec_bulk_queue(struct tp_exec_transfer *t, struct tp_exec_chunk *chunk)
         tp_cond_signal(&b->wake);
         return;
     }
-    chunk_sent(b, chunk);
+    chunk_gone(b, chunk);
     if (status != TELPHER_OK) {
         tp_stream_break(b->stream, status); /* the receiver reports it */
     }
@@ -580,7 +638,7 @@ send_next(struct tp_exec_bulk *b, telpher_status *ret_status)
     /* what tp_exec_bulk_kick() left to the sender of a chunk */
     b->rest = b->rest || (b->peer != NULL && tp_stream_pending(b->stream) > 0);
     if (c != NULL) {
-        chunk_sent(b, c);
+        chunk_gone(b, c);
         tp_exec_transfers_drive(all);
     }
     return true;
@@ -696,6 +754,7 @@ bulk_new(struct tp_exec_transfers *all, struct tp_stream *stream)
     tp_map_init(&b->early);
     tp_list_init(&b->peer_link);
     tp_list_init(&b->sends);
+    tp_list_init(&b->kept);
     tp_cond_init(&b->wake);
     return b;
 }
@@ -738,14 +797,14 @@ tp_exec_transfers_add_peer(struct tp_exec_transfers *all, struct tp_stream *stre
 
 telpher_status
 tp_exec_transfers_add_stream(struct tp_exec_transfers *all, struct tp_conn *conn,
-                             const struct tp_session_numbers *numbers)
+                             uint32_t index, bool resumes)
 {
     struct tp_exec_bulk *b;
     struct tp_stream *stream;
     telpher_status status = TELPHER_ERR_LIMIT;
 
     if (all->stream_count < TP_CONTROL_BULK_MAX) {
-        status = tp_stream_create(conn, numbers, 0, &stream);
+        status = tp_stream_create(conn, NULL, 0, &stream);
     }
     if (status != TELPHER_OK) {
         tp_conn_destroy(conn);
@@ -755,6 +814,11 @@ tp_exec_transfers_add_stream(struct tp_exec_transfers *all, struct tp_conn *conn
     if (b == NULL) {
         return TELPHER_ERR_NO_MEMORY;
     }
+    b->index = index;
+    b->keeps = resumes;
+    if (resumes) {
+        tp_stream_keep(stream);
+    }
     status = start_threads(b);
     if (status != TELPHER_OK) {
         bulk_free(b);
@@ -762,6 +826,17 @@ tp_exec_transfers_add_stream(struct tp_exec_transfers *all, struct tp_conn *conn
     }
     enter(b);
     return TELPHER_OK;
+}
+
+struct tp_stream *
+tp_exec_transfers_stream(struct tp_exec_transfers *all, uint32_t index)
+{
+    for (size_t i = 0; i < all->stream_count; i++) {
+        if (all->streams[i]->index == index) {
+            return all->streams[i]->stream;
+        }
+    }
+    return NULL;
 }
 
 static void
@@ -799,6 +874,9 @@ free_stream(struct tp_exec_bulk *b)
     struct tp_list *first;
 
     while ((first = tp_list_pop_front(&b->sends)) != NULL) {
+        tp_exec_chunk_free(tp_list_entry(first, struct tp_exec_chunk, link));
+    }
+    while ((first = tp_list_pop_front(&b->kept)) != NULL) {
         tp_exec_chunk_free(tp_list_entry(first, struct tp_exec_chunk, link));
     }
     bulk_free(b);

@@ -158,10 +158,14 @@ telpher_status tp_exec_transfers_discard(struct tp_exec_transfers *all, uint64_t
 /** @return number of unfinished transfers */
 size_t tp_exec_transfers_active(struct tp_exec_transfers *all);
 
-/** Adds a bulk stream and starts its threads. @param conn taken, also on failure */
+/** Adds a bulk stream and starts its threads. @param conn taken, also on failure
+ *  @param resumes it can be resumed on another connection */
 telpher_status tp_exec_transfers_add_stream(struct tp_exec_transfers *all,
-                                            struct tp_conn *conn,
-                                            const struct tp_session_numbers *numbers);
+                                            struct tp_conn *conn, uint32_t index,
+                                            bool resumes);
+/** @return the client's bulk stream of that index; NULL: there is none */
+struct tp_stream *tp_exec_transfers_stream(struct tp_exec_transfers *all,
+                                           uint32_t index);
 
 /* ---- streams of other servers, see executor/peer ---- */
 

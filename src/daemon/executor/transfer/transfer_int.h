@@ -34,6 +34,7 @@ struct tp_exec_chunk {
     uint64_t len;
     uint64_t gone; /**< bytes of it sent before it was queued */
     uint64_t cap;
+    uint64_t seq; /**< in bulk->kept: number of its last frame, or a later one */
     unsigned pieces; /**< device copies in flight */
     bool copied; /**< READ: content is complete */
     int32_t error;
@@ -85,7 +86,10 @@ struct tp_exec_bulk {
                               server may use the same id; lock */
     struct tp_stream *stream;
     pthread_t receiver, sender;
+    uint32_t index;
     struct tp_list sends; /**< chunks to send; lock */
+    bool keeps; /**< chunks stay until the client has acknowledged them */
+    struct tp_list kept; /**< chunks sent and not acknowledged; lock */
     uint64_t send_bytes; /**< in them; lock */
     struct tp_cond wake; /**< the sender's; lock */
     struct tp_exec_transfer

@@ -219,8 +219,9 @@ add_stream(struct world *w)
     assert_int_equal(
         socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair), 0);
     assert_int_equal(tp_stream_create(adopt(pair[0]), NULL, 0, &w->client), TELPHER_OK);
-    assert_int_equal(tp_exec_transfers_add_stream(w->transfers, adopt(pair[1]), NULL),
-                     TELPHER_OK);
+    assert_int_equal(
+        tp_exec_transfers_add_stream(w->transfers, adopt(pair[1]), 0, false),
+        TELPHER_OK);
 }
 
 static int

@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Continues the streams of a session whose TCP connection was lost, on another connection.
+ *
+ * A thread of each such session watches the connection of its command stream, also while no
+ * call reads, and connects again. The receiver of the bulk stream does the same for its own.
+ * Meanwhile frames are kept, calls that wait for the server go on waiting, and the devices
+ * are not available. After TELPHER_ON_LOSS_TIME the session is lost.
+ */
+#include "icd/icd.h"
+#include "icd/icd_int.h"
+#include "icd/session/session.h"
+#include "icd/session/session_int.h"
+
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/os/clock.h"
+#include "base/trace/log.h"
+
+#define FIRST_PAUSE (10 * TP_CLOCK_MS) /* between two attempts; doubled each time */
+#define LAST_PAUSE (1 * TP_CLOCK_S)
+#define TRY_TIME (5 * TP_CLOCK_S) /* of one attempt */
+#define REFUSED_TIME                                                                   \
+    (5 * TP_CLOCK_S) /* for a port without a listener: executors end with telpherd */
+
+enum {
+    FRAMES_BEFORE = 1, /* START, in each direction: DEVICES and its reply */
+    LOOK_MS = 1000, /* for a session that was lost in another way */
+    LINE_BYTES = 200
+};
+
+/** The way back of one stream. */
+struct way_back {
+    struct tp_icd_session *session;
+    struct tp_stream *stream;
+    struct tp_client_params params;
+    tp_ns begin, deadline, pause;
+    struct tp_error err;
+};
+
+static void
+begin_way(struct way_back *w, struct tp_icd_session *session, struct tp_stream *stream,
+          uint32_t type)
+{
+    *w = (struct way_back){.session = session,
+                           .stream = stream,
+                           .begin = tp_clock_ns(),
+                           .pause = FIRST_PAUSE,
+                           .params = {.address = session->server->address,
+                                      .cookie_path = tp_icd_settings.cookie,
+                                      .security = &tp_icd_settings.security,
+                                      .parent = session->stream,
+                                      .resumes = true,
+                                      .stream = type}};
+    w->deadline = tp_clock_deadline(tp_icd_settings.on_loss_ns);
+    memcpy(w->params.session, session->session_id, sizeof(w->params.session));
+}
+
+/** One attempt. */
+static telpher_status
+try_once(struct way_back *w)
+{
+    struct tp_wire_preface_reply reply;
+    struct tp_conn *conn;
+    telpher_status status;
+
+    w->params.received = tp_stream_received(w->stream);
+    w->params.deadline_ns = TP_MIN(w->deadline, tp_clock_deadline(TRY_TIME));
+    w->err = (struct tp_error){0};
+    status = tp_client_dial(&w->params, &conn, &reply, &w->err);
+    if (status == TELPHER_OK) {
+        status = tp_stream_replace(w->stream, conn, reply.received);
+        if (status != TELPHER_OK) {
+            tp_conn_destroy(conn);
+        }
+    }
+    return status;
+}
+
+/**
+ * Opens another session if this one ended before its executor began: the connection was lost
+ * before the broker had received START. Nothing has run. All frames from START on are kept,
+ * and both sessions begin with one DEVICES and its reply.
+ */
+static telpher_status
+start_again(struct way_back *w)
+{
+    struct tp_icd_session *session = w->session;
+    struct tp_client_params params = w->params;
+    struct tp_wire_preface_reply reply;
+    struct tp_stream *fresh;
+    telpher_status status;
+
+    if (session->started || session->bulk.stream != NULL || session->started_again ||
+        w->stream != session->stream ||
+        tp_stream_received(w->stream) != FRAMES_BEFORE ||
+        !tp_stream_can_replace(w->stream, FRAMES_BEFORE)) {
+        return TELPHER_ERR_NOT_FOUND;
+    }
+    memset(params.session, 0, sizeof(params.session));
+    params.received = 0;
+    params.parent = NULL;
+    status = tp_client_connect(&params, &fresh, &reply, &w->err);
+    if (status != TELPHER_OK) {
+        return status;
+    }
+    status = tp_icd_recognize(session->server, fresh, &w->err);
+    if (status == TELPHER_OK) {
+        struct tp_conn *conn = tp_stream_release(fresh);
+
+        session->started_again = true;
+        memcpy(session->session_id, reply.session, sizeof(session->session_id));
+        memcpy(w->params.session, reply.session, sizeof(w->params.session));
+        return tp_stream_replace(w->stream, conn, FRAMES_BEFORE);
+    }
+    tp_stream_destroy(fresh);
+    return status;
+}
+
+/** True for a failure that another attempt may not meet. */
+static bool
+may_pass(const struct way_back *w, telpher_status status)
+{
+    switch (status) {
+    case TELPHER_ERR_REFUSED:
+        return tp_clock_ns() - w->begin < REFUSED_TIME;
+    case TELPHER_ERR_PEER_LOST:
+    case TELPHER_ERR_TIMEOUT:
+    case TELPHER_ERR_UNREACHABLE:
+    case TELPHER_ERR_LIMIT:
+    case TELPHER_ERR_IO:
+        return true;
+    default:
+        return false;
+    }
+}
+
+/**
+ * Connects until it succeeds, cannot, or takes too long.
+ * @return OK; PEER_LOST, also if the session is lost meanwhile; TIMEOUT
+ */
+static telpher_status
+connect_again(struct way_back *w)
+{
+    for (;;) {
+        telpher_status status = try_once(w);
+
+        if (status == TELPHER_ERR_NOT_FOUND) {
+            status = start_again(w);
+        }
+        if (status == TELPHER_OK || w->session->lost) {
+            return status == TELPHER_OK ? status : TELPHER_ERR_PEER_LOST;
+        }
+        tp_debug("icd", "%s: not connected again: %s", w->session->server->address,
+                 tp_error_text(&w->err));
+        if (!may_pass(w, status)) {
+            return TELPHER_ERR_PEER_LOST;
+        }
+        if (tp_clock_passed(w->deadline)) {
+            return TELPHER_ERR_TIMEOUT;
+        }
+        tp_clock_sleep(TP_MIN(w->pause, tp_clock_remaining(w->deadline)));
+        w->pause = TP_MIN(2 * w->pause, LAST_PAUSE);
+    }
+}
+
+static void
+lose_session(struct way_back *w, telpher_status status)
+{
+    char line[LINE_BYTES];
+
+    if (status == TELPHER_ERR_PEER_LOST) { /* the server tells how the session ended */
+        tp_icd_session_lose(w->session, status, NULL);
+        return;
+    }
+    (void)snprintf(line, sizeof(line), "no connection for %.3g s (%s)",
+                   (double)tp_icd_settings.on_loss_ns / TP_CLOCK_S,
+                   tp_error_text(&w->err));
+    tp_icd_session_lose(w->session, TELPHER_ERR_PEER_LOST, line);
+}
+
+bool
+tp_icd_bulk_resume(struct tp_icd_session *session, struct tp_stream *stream)
+{
+    struct way_back w;
+    telpher_status status;
+
+    begin_way(&w, session, stream, TP_WIRE_STREAM_BULK);
+    status = connect_again(&w);
+    if (status != TELPHER_OK && !session->lost) {
+        lose_session(&w, status);
+    }
+    return status == TELPHER_OK;
+}
+
+/** Lets the thread that reads, or this one, take the new connection into use. */
+static void
+use_connection(struct tp_icd_session *session)
+{
+    while (tp_stream_is_away(session->stream) && !session->lost) {
+        tp_icd_lock();
+        tp_icd_session_kick(session);
+        tp_icd_unlock();
+        tp_icd_poll(session);
+        tp_clock_sleep(TP_CLOCK_MS / 10);
+    }
+}
+
+static void
+resume_commands(struct tp_icd_session *session)
+{
+    struct way_back w;
+    telpher_status status;
+
+    begin_way(&w, session, session->stream, TP_WIRE_STREAM_COMMAND);
+    tp_icd_session_mark_devices(session, CL_FALSE);
+    tp_warn("icd", "%s: the connection is lost; connecting again for at most %.3g s",
+            session->server->address, (double)tp_icd_settings.on_loss_ns / TP_CLOCK_S);
+    status = connect_again(&w);
+    if (status != TELPHER_OK) {
+        lose_session(&w, status);
+        return;
+    }
+    use_connection(session);
+    tp_icd_session_mark_devices(session, CL_TRUE);
+    tp_icd_flush(session);
+    tp_warn("icd", "%s: connected again after %.3g s; nothing is lost",
+            session->server->address, (double)(tp_clock_ns() - w.begin) / TP_CLOCK_S);
+}
+
+/** Sleeps until the connection ends, or for a while. */
+static void
+watch_connection(struct tp_icd_session *session)
+{
+    struct pollfd fd = {.fd = tp_stream_fd(session->stream), .events = POLLRDHUP};
+
+    if (poll(&fd, 1, LOOK_MS) <= 0) {
+        return;
+    }
+    tp_icd_lock();
+    tp_icd_session_kick(session); /* a thread that reads learns of it, too */
+    tp_icd_unlock();
+    tp_icd_poll(session);
+    tp_clock_sleep(TP_CLOCK_MS);
+}
+
+static void *
+watch_main(void *arg)
+{
+    struct tp_icd_session *session = arg;
+
+    while (!session->lost) {
+        if (tp_stream_is_away(session->stream)) {
+            resume_commands(session);
+        } else {
+            watch_connection(session);
+        }
+    }
+    tp_icd_lock();
+    session->inside--;
+    tp_icd_session_close_if_left(session);
+    tp_icd_unlock();
+    return NULL;
+}
+
+void
+tp_icd_session_watch(struct tp_icd_session *session)
+{
+    tp_stream_keep(session->stream);
+    tp_icd_lock();
+    session->resumes = true;
+    session->inside++;
+    tp_icd_unlock();
+    if (tp_icd_thread_start("telpher-watch", watch_main, session) != TELPHER_OK) {
+        tp_icd_lock();
+        session->inside--;
+        tp_icd_unlock();
+    }
+}
+
+/**
+ * Tells servers that keep sessions that the program ends. Takes no lock of the library: other
+ * threads may have stopped inside of it.
+ */
+__attribute__((destructor)) static void
+say_goodbye(void)
+{
+    const struct tp_wire_goodbye msg = {.text = {0, ""}};
+
+    if (tp_icd.platform == NULL || tp_icd_forked()) {
+        return;
+    }
+    for (size_t i = 0; i < tp_icd.platform->server_count; i++) {
+        struct tp_icd_server *server = &tp_icd.platform->servers[i];
+
+        for (size_t p = 0; server->sessions != NULL && p < server->platform_count;
+             p++) {
+            struct tp_icd_session *session = server->sessions[p];
+
+            if (session != NULL && session->resumes && !session->lost &&
+                tp_stream_put(session->stream, TP_WIRE_GOODBYE, &msg) == TELPHER_OK) {
+                tp_stream_kick(session->stream);
+            }
+        }
+    }
+}

@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The witness of the cut tests: a program whose results show whether a command ran twice, was
+ * lost, or saw wrong content. It prints "exact" and exits with 0 if everything is as it must be.
+ *
+ *     cut_witness [ROUNDS [IDLE_MS]]
+ *
+ * A round increments a counter in each element by kernels, reads and checks it, writes and
+ * reads a large known pattern back, lets a command wait for a user event, and counts
+ * callbacks. IDLE_MS: pause between rounds.
+ */
+#define CL_TARGET_OPENCL_VERSION 300
+#include <CL/cl.h>
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { COUNT = 1024, STEPS = 10, LARGE = 96 << 10, WAIT_MS = 30000 };
+
+static const char source[] =
+    "__kernel void inc(__global int *x, int by) { x[get_global_id(0)] += by; }\n";
+
+static cl_context context;
+static cl_command_queue queue;
+static cl_kernel kernel;
+static cl_mem counters, large;
+static cl_int expected; /* in each counter */
+static _Atomic int called_back;
+
+static void
+must(bool ok, const char *what, long value)
+{
+    if (!ok) {
+        (void)printf("wrong: %s: %ld\n", what, value);
+        (void)fflush(stdout);
+        exit(1);
+    }
+}
+
+static void
+must_cl(const char *what, cl_int err)
+{
+    must(err == CL_SUCCESS, what, err);
+}
+
+static void
+open_all(void)
+{
+    const char *text = source;
+    cl_platform_id platform;
+    cl_device_id device;
+    cl_program program;
+    cl_int err, zero = 0;
+
+    must_cl("clGetPlatformIDs", clGetPlatformIDs(1, &platform, NULL));
+    must_cl("clGetDeviceIDs",
+            clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 1, &device, NULL));
+    context = clCreateContext(NULL, 1, &device, NULL, NULL, &err);
+    must_cl("clCreateContext", err);
+    queue = clCreateCommandQueueWithProperties(context, device, NULL, &err);
+    must_cl("clCreateCommandQueueWithProperties", err);
+    program = clCreateProgramWithSource(context, 1, &text, NULL, &err);
+    must_cl("clCreateProgramWithSource", err);
+    must_cl("clBuildProgram", clBuildProgram(program, 1, &device, "", NULL, NULL));
+    kernel = clCreateKernel(program, "inc", &err);
+    must_cl("clCreateKernel", err);
+    counters =
+        clCreateBuffer(context, CL_MEM_READ_WRITE, COUNT * sizeof(cl_int), NULL, &err);
+    must_cl("clCreateBuffer", err);
+    large = clCreateBuffer(context, CL_MEM_READ_WRITE, LARGE, NULL, &err);
+    must_cl("clCreateBuffer", err);
+    must_cl("clEnqueueFillBuffer",
+            clEnqueueFillBuffer(queue, counters, &zero, sizeof(zero), 0,
+                                COUNT * sizeof(cl_int), 0, NULL, NULL));
+}
+
+static void CL_CALLBACK
+count_call(cl_event event, cl_int status, void *arg)
+{
+    (void)event;
+    (void)arg;
+    must(status == CL_COMPLETE, "status in a callback", status);
+    called_back++;
+}
+
+static void
+run_inc(cl_int by, cl_uint wait_count, const cl_event *wait, cl_event *ret_event)
+{
+    const size_t size = COUNT;
+
+    must_cl("clSetKernelArg", clSetKernelArg(kernel, 0, sizeof(counters), &counters));
+    must_cl("clSetKernelArg", clSetKernelArg(kernel, 1, sizeof(by), &by));
+    must_cl("clEnqueueNDRangeKernel",
+            clEnqueueNDRangeKernel(queue, kernel, 1, NULL, &size, NULL, wait_count,
+                                   wait, ret_event));
+    expected += by;
+}
+
+static void
+check_counters(void)
+{
+    cl_int values[COUNT];
+
+    must_cl("clEnqueueReadBuffer",
+            clEnqueueReadBuffer(queue, counters, CL_TRUE, 0, sizeof(values), values, 0,
+                                NULL, NULL));
+    for (int i = 0; i < COUNT; i++) {
+        must(values[i] == expected, "counter", values[i] - expected);
+    }
+}
+
+static unsigned char
+pattern(int round, int i)
+{
+    return (unsigned char)(i * 7 + i / 251 + round * 13);
+}
+
+/* Writes without and with waiting: the memory may be reused when a call has returned. */
+static void
+check_content(int round)
+{
+    static unsigned char out[LARGE], in[LARGE];
+
+    for (int i = 0; i < LARGE; i++) {
+        out[i] = pattern(round, i);
+    }
+    must_cl("clEnqueueWriteBuffer",
+            clEnqueueWriteBuffer(queue, large, CL_TRUE, 0, LARGE, out, 0, NULL, NULL));
+    memset(out, 0xee, sizeof(out));
+    must_cl("clEnqueueReadBuffer",
+            clEnqueueReadBuffer(queue, large, CL_FALSE, 0, LARGE, in, 0, NULL, NULL));
+    must_cl("clFinish", clFinish(queue));
+    for (int i = 0; i < LARGE; i++) {
+        must(in[i] == pattern(round, i), "byte of content", i);
+    }
+}
+
+/* Commands that wait for the program. */
+static void
+check_user_event(void)
+{
+    cl_int err;
+    cl_event user = clCreateUserEvent(context, &err), done;
+
+    must_cl("clCreateUserEvent", err);
+    run_inc(3, 1, &user, &done);
+    must_cl("clSetEventCallback",
+            clSetEventCallback(done, CL_COMPLETE, count_call, NULL));
+    must_cl("clFlush", clFlush(queue));
+    must_cl("clSetUserEventStatus", clSetUserEventStatus(user, CL_COMPLETE));
+    must_cl("clWaitForEvents", clWaitForEvents(1, &done));
+    must_cl("clReleaseEvent", clReleaseEvent(done));
+    must_cl("clReleaseEvent", clReleaseEvent(user));
+}
+
+static void
+pause_ms(long ms)
+{
+    const struct timespec time = {ms / 1000, ms % 1000 * 1000000};
+
+    (void)nanosleep(&time, NULL);
+}
+
+static void
+await_callbacks(int count)
+{
+    for (int ms = 0; called_back < count && ms < WAIT_MS; ms++) {
+        pause_ms(1);
+    }
+    pause_ms(10); /* for one too many */
+    must(called_back == count, "callbacks", called_back);
+}
+
+int
+main(int argc, char **argv)
+{
+    int rounds = argc > 1 ? atoi(argv[1]) : 1;
+    long idle_ms = argc > 2 ? atol(argv[2]) : 0;
+
+    open_all();
+    (void)printf("ready\n");
+    (void)fflush(stdout);
+    for (int round = 0; round < rounds; round++) {
+        for (int i = 0; i < STEPS; i++) {
+            run_inc(i + 1, 0, NULL, NULL);
+        }
+        check_user_event();
+        check_counters();
+        check_content(round);
+        pause_ms(idle_ms);
+    }
+    await_callbacks(rounds);
+    (void)printf("exact\n");
+    return 0;
+}
