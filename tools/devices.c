@@ -114,6 +114,7 @@ list_servers(const char *servers, uint64_t timeout_ns, bool verbose)
     for (size_t i = 0; i < list.count; i++) {
         code |= list_server(list.item[i], timeout_ns, verbose);
     }
+    print_peer_choice(list.count);
     addresses_free(&list);
     if (code != 0 && servers == NULL && (environment == NULL || *environment == '\0')) {
         fprintf(stderr, "No server was named, so this machine's was asked. Name one: "
@@ -150,8 +151,9 @@ command_devices(int argc, char **argv)
     if (optind == argc) {
         code = list_servers(servers, timeout_ns, verbose);
     }
-    for (; optind < argc; optind++) {
-        code |= list_server(argv[optind], timeout_ns, verbose);
+    for (int i = optind; i < argc; i++) {
+        code |= list_server(argv[i], timeout_ns, verbose);
     }
+    print_peer_choice((size_t)(argc - optind));
     return code;
 }

@@ -77,6 +77,7 @@ print_servers(void)
         for (size_t i = 0; i < list.count; i++) {
             print_server(list.item[i]);
         }
+        print_peer_choice(list.count);
         addresses_free(&list);
     }
 }

@@ -44,6 +44,8 @@ struct addresses {
 int addresses_parse(const char *subcommand, const char *text,
                     struct addresses *ret_list);
 void addresses_free(struct addresses *list);
+/** Prints how content passes between @p count servers of one program; nothing for one. */
+void print_peer_choice(size_t count);
 
 /** Finds the file @p name of this build or installation in one of two folders, which are
  *  relative to this program's. @return 0, or -1 if it is in neither (ret_path names the last). */

@@ -63,6 +63,7 @@ expect ping-nobody 1 'telpher: ' "$telpher" ping -t 500ms "unix:$work/nobody.soc
 if [ ! -S /run/telpher/telpherd.sock ]; then # an installed server would answer
     expect devices-nobody 1 'No server was named' env XDG_RUNTIME_DIR="$work" HOME="$work" "$telpher" devices -t 500ms
 fi
+expect devices-peer 1 'between servers: TELPHER_PEER=off' env TELPHER_PEER=off "$telpher" devices -t 500ms "unix:$work/nobody.sock" "unix:$work/none.sock"
 expect devices-named 1 'No such file' "$telpher" devices -t 500ms "unix:$work/nobody.sock"
 expect ping-wrong 2 'one server is wanted' "$telpher" ping
 expect info 0 'TELPHER_SERVERS' "$telpher" info --config

@@ -127,10 +127,16 @@ address_of(const struct tp_icd_session *session, const char *own, char *dst, siz
                    address);
 }
 
+static bool
+is_unix(const char *address)
+{
+    return address[0] == '/' || strncmp(address, "unix:", 5) == 0;
+}
+
 /** Has one session's server connect to the other's. @return OK, or why not in @p text */
 static telpher_status
 connect_one(struct tp_icd_session *from, struct tp_icd_session *to, uint32_t number,
-            char text[256])
+            char text[256], bool *ret_unix)
 {
     uint8_t name[TP_WIRE_SESSION_BYTES], key[TP_WIRE_PEER_KEY_BYTES];
     char address[320];
@@ -153,8 +159,8 @@ connect_one(struct tp_icd_session *from, struct tp_icd_session *to, uint32_t num
     }
     if (status == TELPHER_OK) {
         address_of(to, text, address, sizeof(address));
-        if (tp_icd_settings.peer == TP_ICD_PEER_TCP &&
-            (address[0] == '/' || strncmp(address, "unix:", 5) == 0)) {
+        *ret_unix = is_unix(address);
+        if (tp_icd_settings.peer == TP_ICD_PEER_TCP && is_unix(address)) {
             (void)snprintf(text, 256, "%.200s is not a TCP address", address);
             status = TELPHER_ERR_UNREACHABLE;
         }
@@ -192,18 +198,22 @@ arrange(struct tp_icd_session *a, struct tp_icd_session *b)
 {
     char first[256] = "", second[256] = "";
     uint32_t number = ++last_number;
-    telpher_status status = connect_one(a, b, number, first);
+    bool by_unix = false;
+    telpher_status status = connect_one(a, b, number, first, &by_unix);
 
     if (status != TELPHER_OK) {
         number = ++last_number;
-        status = connect_one(b, a, number, second);
+        status = connect_one(b, a, number, second, &by_unix);
     }
     if (status == TELPHER_OK) {
-        tp_info("icd", "servers %s and %s are connected by stream %u",
-                a->server->address, b->server->address, number);
-        tp_trace_instant("icd", "peer", TP_ARG("number", number));
+        tp_info("icd", "servers %s and %s are connected by stream %u, over %s",
+                a->server->address, b->server->address, number,
+                by_unix ? "a Unix socket" : "TCP");
+        tp_trace_instant("icd", by_unix ? "peer by unix socket" : "peer by tcp",
+                         TP_ARG("number", number));
     } else {
         number = 0;
+        tp_trace_instant("icd", "peer through client");
         if (!a->lost && !b->lost) {
             tp_warn("icd",
                     "servers %s and %s do not reach each other (%s; %s): what passes "
