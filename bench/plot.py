@@ -13,7 +13,8 @@ import sys
 
 USAGE = """Usage: telpher-bench plot FILE.json... -o OUT.png
 Draws the medians of one or more results of telpher-bench (--json), or one result of
-launch --figures, compare -f json, notified -f json or scripts/bench-studies.
+launch --figures, compare -f json, notified -f json, scripts/bench-studies or
+scripts/bench-servers.
 
   -o, --out FILE  the picture: .png or .svg
   -h, --help      this text
@@ -153,6 +154,23 @@ def draw_migrations(plt, files, _):
         show_decades(part.yaxis, *part.get_ylim())
         label_sizes(part, [r["bytes"] for r in mine])
         part.legend(fontsize=8)
+    return figure
+
+
+# ---- the examples matmul and pointcloud, by scripts/bench-servers ----
+
+def draw_examples(plt, files, _):
+    bars = [("matmul", "devices", "gflops", "product of matrices", "GFLOP/s"), ("pointcloud", "label", "fps", "frames of points", "frames/s"),
+            ("pointcloud", "label", "bytes", "client's link", "bytes a frame"),
+            ("pointcloud", "label", "client_ms", "client's processor", "ms a frame")]
+    bars = [bar for bar in bars if any(row["example"] == bar[0] for row in files[0])]
+    figure, axes = make_figure(plt, 1, len(bars), 3.6, 3.6)
+    for (example, name, value, title, unit), part in zip(bars, axes[0]):
+        mine = [row for row in files[0] if row["example"] == example and row["right"]]
+        names = [f"{row[name]} {'server' if row[name] == 1 else 'servers'}" if name == "devices" else row[name] for row in mine]
+        part.bar(names, [row[value] for row in mine], color=COLOURS[:len(mine)], width=0.6)
+        part.set(title=title, ylabel=unit)
+        part.tick_params(axis="x", rotation=20)
     return figure
 
 
@@ -314,7 +332,7 @@ def draw_studies(plt, files, _):
 
 # ---- the command ----
 
-KINDS = [(draw_migrations, lambda r: r.get("pattern") == "migration"), (draw_compare, lambda r: r.get("pattern") == "compare"), (draw_notified, lambda r: "table" in r),
+KINDS = [(draw_examples, lambda r: "example" in r), (draw_migrations, lambda r: r.get("pattern") == "migration"), (draw_compare, lambda r: r.get("pattern") == "compare"), (draw_notified, lambda r: "table" in r),
          (draw_studies, lambda r: r.get("test") == "study"),
          (draw_launch, lambda r: r.get("test") in ("setup", "launch", "spawns") and "mode" in r),
          (draw_cases, lambda r: "target" in r and "test" in r)]
