@@ -209,11 +209,12 @@ class Cluster:
             if KEY in ",".join(launcher.args):
                 launcher.terminate()
         for launcher in self.launchers:
-            try:
-                launcher.wait(10)
-            except subprocess.TimeoutExpired:
-                os.killpg(launcher.pid, signal.SIGTERM)
-                launcher.wait()
+            for number in (signal.SIGTERM, signal.SIGKILL, signal.SIGKILL):
+                try:
+                    launcher.wait(10)
+                    break
+                except subprocess.TimeoutExpired:
+                    os.killpg(launcher.pid, number)
 
 
 def run_program(program, servers, key_file):
