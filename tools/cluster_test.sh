@@ -60,7 +60,7 @@ expect exit-code 7 'x' 0 run --launcher local -- sh -c 'exit 7'
 expect signal 137 'x' 0 run --launcher local -- sh -c 'kill -KILL $$'
 expect daemon-option 1 'nonsense' 3 run --launcher local --wait 20 --telpherd=--nonsense -- true
 
-for mpirun in $MPIRUNS; do
+for mpirun in ${MPIRUNS-}; do
     mkdir -p "$work/bin"
     printf '#!/bin/sh\nexec %s "$@"\n' "$mpirun" >"$work/bin/mpirun"
     chmod +x "$work/bin/mpirun"
