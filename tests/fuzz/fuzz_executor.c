@@ -6,7 +6,7 @@
  * everything and what was under way has failed, nothing may be left.
  *
  * A step is a type of message, two bytes of length, and the body. DATA goes by the bulk
- * stream, filled up with zeros. Types that are no message do what STEP_... says.
+ * stream, or that of another server (STEP_PEER), filled up with zeros. Types that are no message do what STEP_... says.
  */
 #include "driver.h"
 #include "input.h"
@@ -32,6 +32,8 @@ enum {
     STEP_SHARE = 0xf1, /* SHARE of that body with a file that fits */
     STEP_SETTLE = 0xf2, /* builds come to an end, commands probably */
     STEP_SHARE_BAD = 0xf3, /* SHARE with a file that can shrink */
+    STEP_JOIN = 0xf5, /* another server connects; the body names the pair */
+    STEP_PEER = 0xf6, /* a frame of that server: type and body */
     STEP_SHORT =
         0xf4, /* the first byte of the body is the type, the header a short one */
     STEPS_MAX = 300,
@@ -45,6 +47,8 @@ static int client = -1; /* the client's end of the command stream */
 static uint64_t sent, received; /* numbers of frames on it */
 static struct tp_conn *bulk; /* the client's end of the bulk stream */
 static uint64_t bulk_sent;
+static int peer = -1; /* the other server's end of its stream */
+static uint64_t peer_sent;
 static struct tp_buf answers;
 
 const char *__asan_default_options(void);
@@ -394,6 +398,16 @@ say_what_is_left(void)
     }
 }
 
+/* The other server is lost, and with it what the executor expects of it. */
+static void
+leave_peer(void)
+{
+    if (peer >= 0) {
+        close(peer);
+        peer = -1;
+    }
+}
+
 static void
 end_session(void)
 {
@@ -403,6 +417,7 @@ end_session(void)
     size_t cursor = 0;
     void *region;
 
+    leave_peer();
     fail_all();
     tp_pool_drain(x.pool);
     fail_all();
@@ -496,6 +511,51 @@ send_bulk(const uint8_t *body, size_t len)
     (void)bulk->ops->send(bulk, iov, 2, &taken);
 }
 
+/* A server proved that it knows the pair: the broker hands its socket over. */
+static void
+join_peer(const uint8_t *name, size_t len)
+{
+    struct tp_control msg = {.type = TP_CONTROL_PEER};
+    int pair[2];
+
+    if (len != sizeof(msg.session) || peer >= 0) {
+        return;
+    }
+    memcpy(msg.session, name, len);
+    require(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) == 0);
+    peer = pair[0];
+    peer_sent = 0;
+    tp_exec_peer_adopt(&x, &msg, NULL, pair[1]);
+}
+
+/* What the executor has to say to it is dropped, so that no sender waits for ever. */
+static void
+send_peer(const uint8_t *body, size_t len)
+{
+    uint8_t raw[TP_WIRE_HEADER_BYTES], drop[4096];
+    struct tp_wire_header h = {.seq = ++peer_sent};
+    uint8_t *data = NULL;
+
+    if (peer < 0 || len == 0) {
+        return;
+    }
+    h.type = body[0];
+    body++;
+    len--;
+    if (h.type == TP_WIRE_DATA) {
+        data = input_data_body(body, len, &len);
+        body = data;
+    }
+    h.len = (uint32_t)(sizeof(raw) + len);
+    tp_wire_put_header(raw, &h);
+    if (send(peer, raw, sizeof(raw), MSG_NOSIGNAL) == (ssize_t)sizeof(raw)) {
+        (void)send(peer, body, len, MSG_NOSIGNAL | MSG_DONTWAIT);
+    }
+    while (recv(peer, drop, sizeof(drop), MSG_DONTWAIT) > 0) {
+    }
+    free(data);
+}
+
 static void
 send_share(const uint8_t *body, size_t len, bool sealed)
 {
@@ -544,6 +604,12 @@ step(struct input *in)
     case STEP_SHORT:
         send_short(body, len);
         break;
+    case STEP_JOIN:
+        join_peer(body, len);
+        return TELPHER_OK;
+    case STEP_PEER:
+        send_peer(body, len);
+        return TELPHER_OK;
     default:
         send_frame(what, body, len, -1);
         break;

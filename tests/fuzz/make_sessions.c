@@ -72,7 +72,9 @@ static uint8_t content[1024];
 enum {
     STEP_SHARE = 0xf1,
     STEP_SETTLE = 0xf2,
-    STEP_SHORT = 0xf4
+    STEP_SHORT = 0xf4,
+    STEP_JOIN = 0xf5,
+    STEP_PEER = 0xf6,
 }; /* of fuzz_executor.c */
 
 /* DATA whose content the target fills in. */
@@ -88,6 +90,31 @@ static void
 add_settle(struct steps *s)
 {
     add_bytes(s, (const uint8_t[]){STEP_SETTLE, 0, 0}, 3);
+}
+
+/* A frame of another server: type, then the body. */
+static void
+add_peer_message(struct steps *s, uint16_t type, const void *msg)
+{
+    const struct tp_wire_message *row = tp_wire_message(type);
+    size_t len = row->size(msg) + 1;
+    uint8_t body[256] = {(uint8_t)type};
+
+    if (len > sizeof(body)) {
+        abort();
+    }
+    row->put(body + 1, msg);
+    add_bytes(s, (const uint8_t[]){STEP_PEER, (uint8_t)len, (uint8_t)(len >> 8)}, 3);
+    add_bytes(s, body, len);
+}
+#define ADD_PEER(s, NAME, name, ...)                                                   \
+    add_peer_message(s, TP_WIRE_##NAME, &(const struct tp_wire_##name){__VA_ARGS__})
+
+static void
+add_peer_data(struct steps *s, uint64_t id, uint64_t offset, uint32_t len)
+{
+    ADD_PEER(s, DATA, data, id, offset, {0});
+    memcpy(s->bytes + s->len - sizeof(len), &len, sizeof(len));
 }
 
 /* Context 1, queue 1 with properties, buffers 1 and 2 of 64 KiB. */
@@ -242,6 +269,64 @@ make_events(struct steps *s)
     ADD(s, USER_EVENT_SET, user_event_set, ID(EVENT, 10), 0);
     ADD(s, USER_EVENT_SET, user_event_set, ID(EVENT, 11), -7);
     end(s, "events");
+}
+
+static const uint8_t pair_name[TP_WIRE_SESSION_BYTES] = "pair";
+
+/* Context and queue, and server 7, which has connected. */
+static void
+begin_with_peer(struct steps *s)
+{
+    static const uint8_t key[TP_WIRE_PEER_KEY_BYTES] = "key";
+
+    begin(s, 0);
+    ADD(s, PEER_ACCEPT, peer_accept, ID(REQUEST, 1), 7, {sizeof(pair_name), pair_name},
+        {sizeof(key), key});
+    add_bytes(s, (const uint8_t[]){STEP_JOIN, sizeof(pair_name), 0}, 3);
+    add_bytes(s, pair_name, sizeof(pair_name));
+}
+
+/* Content and ends of events, before and after their commands. */
+static void
+make_peer(struct steps *s)
+{
+    begin_with_peer(s);
+    add_peer_data(s, ID(TRANSFER, 1), 0, 8000);
+    ADD(s, PULL, pull, ID(EVENT, 1), ID(QUEUE, 1), ID(MEM, 1), 1, 7, 0, 20000,
+        ID(TRANSFER, 1), {0}, {0});
+    add_peer_data(s, ID(TRANSFER, 1), 8000, 12000);
+    ADD(s, PUSH, push, ID(EVENT, 2), ID(QUEUE, 1), ID(MEM, 1), 1, 7, 0, 20000,
+        ID(TRANSFER, 2), {0}, U64S(ID(EVENT, 1)));
+    ADD_PEER(s, CREDIT, credit, ID(TRANSFER, 2), 20000);
+    ADD_PEER(s, USER_EVENT_SET, user_event_set, ID(EVENT, 3), 0);
+    ADD(s, PEER_EVENT, peer_event, ID(EVENT, 3), ID(CONTEXT, 1), 7);
+    ADD(s, PEER_EVENT, peer_event, ID(EVENT, 4), ID(CONTEXT, 1), 7);
+    ADD(s, MARKER, marker, ID(EVENT, 5), ID(QUEUE, 1), 1, U64S(ID(EVENT, 3)));
+    ADD(s, FORWARD, forward, 7, U64S(ID(EVENT, 5)));
+    ADD(s, MARKER, marker, ID(EVENT, 6), ID(QUEUE, 1), 1, U64S(ID(EVENT, 4)));
+    ADD_PEER(s, USER_EVENT_SET, user_event_set, ID(EVENT, 4), -5);
+    end(s, "peer");
+}
+
+/* A server that aborts, sends what it was not asked for, and breaks off. */
+static void
+make_peer_wrong(struct steps *s)
+{
+    begin_with_peer(s);
+    ADD(s, PULL, pull, ID(EVENT, 1), ID(QUEUE, 1), ID(MEM, 1), 1, 7, 0, 20000,
+        ID(TRANSFER, 1), {0}, {0});
+    ADD_PEER(s, ABORT, abort, ID(TRANSFER, 1), -5);
+    ADD_PEER(s, ABORT, abort, ID(TRANSFER, 3), -5);
+    add_peer_data(s, ID(TRANSFER, 4), 0, 100);
+    ADD(s, PULL, pull, ID(EVENT, 2), ID(QUEUE, 1), ID(MEM, 2), 1, 7, 0, 20000,
+        ID(TRANSFER, 3), {0}, {0});
+    ADD(s, WRITE, write, ID(EVENT, 3), ID(QUEUE, 1), ID(MEM, 1), 1, 0, 20000,
+        ID(TRANSFER, 4), {0}, {0}, {0});
+    add_data(s, ID(TRANSFER, 4), 0, 20000);
+    ADD(s, PULL, pull, ID(EVENT, 4), ID(QUEUE, 1), ID(MEM, 2), 1, 7, 0, 20000,
+        ID(TRANSFER, 5), {0}, {0});
+    add_peer_data(s, ID(TRANSFER, 5), 4096, 100);
+    end(s, "peer_wrong");
 }
 
 static void
@@ -411,6 +496,8 @@ make_executor_seeds(void)
     make_compile(&s);
     make_events(&s);
     make_moves(&s);
+    make_peer(&s);
+    make_peer_wrong(&s);
     make_images(&s);
     make_parts(&s);
     make_svm(&s);
