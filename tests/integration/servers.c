@@ -16,6 +16,8 @@
 
 enum { START_TRIES = 900, TRY_NS = 50000000 }; /* drivers may take long to load */
 
+#define PATIENCE "30s" /* of both sides for each other: the machine may be busy */
+
 static void
 nap(void)
 {
@@ -37,6 +39,7 @@ spawn(const char *path)
         prctl(PR_SET_PDEATHSIG, SIGTERM);
         if (getppid() == parent) {
             setenv("TELPHER_CACHE", "none", 0); /* unless a test has one of its own */
+            setenv("TELPHER_PREFACE_TIMEOUT", PATIENCE, 0);
             execl(TELPHERD, "telpherd", "--socket", path, (char *)NULL);
         }
         perror(TELPHERD);
@@ -88,6 +91,7 @@ set_environment(const struct servers *servers)
                  i == 0 ? "" : ",", path);
     }
     setenv("TELPHER_SERVERS", text, 1);
+    setenv("TELPHER_CONNECT_TIMEOUT", PATIENCE, 0);
     setenv("OCL_ICD_VENDORS", servers->dir, 1);
     return 0;
 }
