@@ -25,6 +25,7 @@ static const char source[] =
 
 static cl_context context;
 static cl_command_queue queue;
+static cl_program program;
 static cl_kernel kernel;
 static cl_mem counters, large;
 static cl_int expected; /* in each counter */
@@ -52,7 +53,6 @@ open_all(void)
     const char *text = source;
     cl_platform_id platform;
     cl_device_id device;
-    cl_program program;
     cl_int err, zero = 0;
 
     must_cl("clGetPlatformIDs", clGetPlatformIDs(1, &platform, NULL));
@@ -75,6 +75,17 @@ open_all(void)
     must_cl("clEnqueueFillBuffer",
             clEnqueueFillBuffer(queue, counters, &zero, sizeof(zero), 0,
                                 COUNT * sizeof(cl_int), 0, NULL, NULL));
+}
+
+static void
+close_all(void)
+{
+    must_cl("clReleaseMemObject", clReleaseMemObject(counters));
+    must_cl("clReleaseMemObject", clReleaseMemObject(large));
+    must_cl("clReleaseKernel", clReleaseKernel(kernel));
+    must_cl("clReleaseProgram", clReleaseProgram(program));
+    must_cl("clReleaseCommandQueue", clReleaseCommandQueue(queue));
+    must_cl("clReleaseContext", clReleaseContext(context));
 }
 
 static void CL_CALLBACK
@@ -193,6 +204,8 @@ main(int argc, char **argv)
         pause_ms(idle_ms);
     }
     await_callbacks(rounds);
+    close_all();
     (void)printf("exact\n");
+    (void)fflush(stdout);
     return 0;
 }

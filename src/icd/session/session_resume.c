@@ -188,8 +188,8 @@ tp_icd_bulk_resume(struct tp_icd_session *session, struct tp_stream *stream)
     telpher_status status;
 
     begin_way(&w, session, stream, TP_WIRE_STREAM_BULK);
-    status = connect_again(&w);
-    if (status != TELPHER_OK && !session->lost) {
+    status = atomic_load(&session->left) ? TELPHER_ERR_PEER_LOST : connect_again(&w);
+    if (status != TELPHER_OK && !session->lost && !atomic_load(&session->left)) {
         lose_session(&w, status);
     }
     return status == TELPHER_OK;
@@ -236,7 +236,7 @@ watch_connection(struct tp_icd_session *session)
 {
     struct pollfd fd = {.fd = tp_stream_fd(session->stream), .events = POLLRDHUP};
 
-    if (poll(&fd, 1, LOOK_MS) <= 0) {
+    if (poll(&fd, 1, LOOK_MS) <= 0 || atomic_load(&session->left)) {
         return;
     }
     tp_icd_lock();
@@ -251,7 +251,7 @@ watch_main(void *arg)
 {
     struct tp_icd_session *session = arg;
 
-    while (!session->lost) {
+    while (!session->lost && !atomic_load(&session->left)) {
         if (tp_stream_is_away(session->stream)) {
             resume_commands(session);
         } else {
@@ -299,8 +299,11 @@ say_goodbye(void)
              p++) {
             struct tp_icd_session *session = server->sessions[p];
 
-            if (session != NULL && session->resumes && !session->lost &&
-                tp_stream_put(session->stream, TP_WIRE_GOODBYE, &msg) == TELPHER_OK) {
+            if (session == NULL || !session->resumes || session->lost) {
+                continue;
+            }
+            atomic_store(&session->left, true);
+            if (tp_stream_put(session->stream, TP_WIRE_GOODBYE, &msg) == TELPHER_OK) {
                 tp_stream_kick(session->stream);
             }
         }
