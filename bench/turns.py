@@ -380,7 +380,7 @@ class Run:
         if not match:
             return
         if match[1]:
-            target.info[match[2]] = match[3]
+            target.info.setdefault(match[2], match[3])  # of the floors, the first: what --floor-host names
         elif match[4] == "error":
             self.keep_error(target, case, int(match[5]), match[6])
         elif match[4] == "sample":
