@@ -125,6 +125,7 @@ call_once(struct tp_rma_lane *lane, const struct tp_rma_call *call, tp_rma_call_
 {
     struct tp_rma_rank *rank = lane->rank;
     struct tp_rma_result result = {TELPHER_OK, -1, 0, NULL};
+    telpher_status status;
 
     tp_rma_races_sync(rank);
     if (rank->run->params.check != 0) {
@@ -133,8 +134,11 @@ call_once(struct tp_rma_lane *lane, const struct tp_rma_call *call, tp_rma_call_
     if (tp_unlikely(rank->asks.kind != TP_RMA_WAIT_NONE)) {
         forget_asks(rank, call->op);
     }
-    result.status = fn(lane, call, &result);
+    status = fn(lane, call, &result);
     tp_rma_races_sync(rank);
+    if (tp_unlikely(status != TELPHER_OK)) { /* a store here delays the copy below */
+        result.status = status;
+    }
     return result;
 }
 

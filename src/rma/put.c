@@ -59,17 +59,6 @@ find_target(struct tp_rma_lane *lane, const struct tp_rma_call *call,
     return TELPHER_OK;
 }
 
-telpher_status
-tp_rma_call_check_tag(struct tp_rma_lane *lane, const struct tp_rma_call *call,
-                      uint64_t tag)
-{
-    return tag < lane->api.tags
-               ? TELPHER_OK
-               : tp_rma_call_refuse(lane, TELPHER_ERR_RANGE, call,
-                                    "tag %llu; the launch has %u tags",
-                                    (unsigned long long)tag, lane->api.tags);
-}
-
 void
 tp_rma_rank_notify(struct tp_rma_rank *to, uint32_t from, uint32_t tag)
 {

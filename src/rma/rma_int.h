@@ -219,8 +219,16 @@ telpher_status tp_rma_call_refuse(struct tp_rma_lane *lane, telpher_status statu
                                   const struct tp_rma_call *call, const char *words,
                                   ...) __attribute__((format(printf, 4, 5)));
 /** Refuses the call if the launch does not have that tag. */
-telpher_status tp_rma_call_check_tag(struct tp_rma_lane *lane,
-                                     const struct tp_rma_call *call, uint64_t tag);
+static inline telpher_status
+tp_rma_call_check_tag(struct tp_rma_lane *lane, const struct tp_rma_call *call,
+                      uint64_t tag)
+{
+    return tag < lane->api.tags
+               ? TELPHER_OK
+               : tp_rma_call_refuse(lane, TELPHER_ERR_RANGE, call,
+                                    "tag %llu; the launch has %u tags",
+                                    (unsigned long long)tag, lane->api.tags);
+}
 
 /** Prints the wait table of this process's ranks. Any thread. */
 void tp_rma_report_table(FILE *out, struct tp_rma_run *run);
