@@ -22,6 +22,7 @@ enum {
     TP_STREAM_DATA_BYTES = 8 + 8 + 4, /**< body of DATA before its content */
     TP_STREAM_ACK_BYTES =
         1 << 20, /**< received before a frame is due, if they are kept */
+    TP_STREAM_KEEP_SPARE = 64, /**< blocks for copies of content, kept for reuse */
     TP_STREAM_KEEP_CONTENT_MAX =
         64 << 20, /**< [bytes] of content sent and not acknowledged */
 };
@@ -60,6 +61,8 @@ struct tp_stream_keep {
     struct tp_conn *next; /* the connection that replaces the lost one */
     uint64_t next_received; /* last number that the peer has received, says it */
     uint64_t replay_next, replay_end;
+    void *spare[TP_STREAM_KEEP_SPARE]; /* blocks of TP_WIRE_CHUNK_MAX, for copies */
+    unsigned spare_count;
     struct tp_cond moved; /* a change of any of these */
 };
 

@@ -13,6 +13,7 @@
 
 enum {
     REPLAY_BYTES = 1 << 20, /* of frames copied for one send */
+    BLOCK_MIN = 16 << 10, /* [bytes] content whose copy has a block for reuse */
 };
 
 #define LOOK_EVERY (100 * TP_CLOCK_MS) /* at a break, while waiting for the peer */
@@ -89,11 +90,35 @@ tp_stream_keep_frame(struct tp_stream *s, const struct tp_wire_header *h,
     return TELPHER_OK;
 }
 
+/* Memory for a copy of content: a block that was used before has its pages already. */
+static uint8_t *
+get_block(struct tp_stream *s, size_t len)
+{
+    if (len < BLOCK_MIN) {
+        return tp_malloc(len, "content sent");
+    }
+    tp_assert(len <= TP_WIRE_CHUNK_MAX);
+    return s->keep.spare_count != 0 ? s->keep.spare[--s->keep.spare_count]
+                                    : tp_malloc(TP_WIRE_CHUNK_MAX, "content sent");
+}
+
+static void
+put_block(struct tp_stream *s, const uint8_t *block, size_t len)
+{
+    void *memory = (void *)(uintptr_t)block;
+
+    if (len >= BLOCK_MIN && s->keep.spare_count < TP_STREAM_KEEP_SPARE) {
+        s->keep.spare[s->keep.spare_count++] = memory;
+    } else {
+        tp_free(memory);
+    }
+}
+
 static void
 drop_first(struct tp_stream *s, struct record *r)
 {
     if (r->owned) {
-        tp_free((void *)(uintptr_t)r->content);
+        put_block(s, r->content, r->content_len);
     }
     s->keep.trimmed = r->seq;
     atomic_fetch_sub(&s->keep.bytes, r->len + r->content_len);
@@ -133,6 +158,9 @@ tp_stream_keep_fini(struct tp_stream *s)
 {
     tp_mutex_lock(&s->tx_lock);
     drop_records(s, UINT64_MAX);
+    while (s->keep.spare_count != 0) {
+        tp_free(s->keep.spare[--s->keep.spare_count]);
+    }
     tp_mutex_unlock(&s->tx_lock);
     tp_buf_fini(&s->keep.records);
     tp_conn_destroy(s->keep.next);
@@ -141,9 +169,9 @@ tp_stream_keep_fini(struct tp_stream *s)
 
 /* Copies the content of one record. @return false: no memory */
 static bool
-own_content(uint8_t *at, struct record *r)
+own_content(struct tp_stream *s, uint8_t *at, struct record *r)
 {
-    uint8_t *copy = tp_malloc(r->content_len, "content sent");
+    uint8_t *copy = get_block(s, r->content_len);
 
     if (copy == NULL) {
         return false;
@@ -171,7 +199,7 @@ tp_stream_own(struct tp_stream *s, uint64_t transfer)
     for (; at < end && copied; at += sizeof(r) + r.len) {
         memcpy(&r, at, sizeof(r));
         if (r.content != NULL && r.transfer == transfer && !r.owned) {
-            copied = own_content(at, &r);
+            copied = own_content(s, at, &r);
         }
     }
     tp_mutex_unlock(&s->tx_lock);
