@@ -73,15 +73,6 @@ take_few(const uint8_t **src, const uint8_t *end, struct tp_wire_bytes *ret_b)
         return (size_t)0 __VA_ARGS__;                                                  \
     }
 #include "wire/messages.def"
-#undef MSG
-#undef U8
-#undef U16
-#undef U32
-#undef I32
-#undef U64
-#undef U64S
-#undef BYTES
-#undef FEW
 
 /* Encoders: one put a field. */
 #define U8(f) dst = put_u8(dst, m->f);
@@ -98,15 +89,6 @@ take_few(const uint8_t **src, const uint8_t *end, struct tp_wire_bytes *ret_b)
         __VA_ARGS__(void) dst;                                                         \
     }
 #include "wire/messages.def"
-#undef MSG
-#undef U8
-#undef U16
-#undef U32
-#undef I32
-#undef U64
-#undef U64S
-#undef BYTES
-#undef FEW
 
 /*
  * Decoders: one take a field, and nothing may be left over. MSG defines tp_wire_get_launch()
@@ -134,15 +116,6 @@ take_few(const uint8_t **src, const uint8_t *end, struct tp_wire_bytes *ret_b)
         return true;                                                                   \
     }
 #include "wire/messages.def"
-#undef MSG
-#undef U8
-#undef U16
-#undef U32
-#undef I32
-#undef U64
-#undef U64S
-#undef BYTES
-#undef FEW
 
 /* The table: the same functions with untyped pointers. */
 #define MSG(NAME, name, type, ...)                                                     \
@@ -158,12 +131,10 @@ take_few(const uint8_t **src, const uint8_t *end, struct tp_wire_bytes *ret_b)
         return tp_wire_get_##name(src, end, ret_m);                                    \
     }
 #include "wire/messages.def"
-#undef MSG
 
 enum row {
 #define MSG(NAME, name, type, ...) ROW_##NAME,
 #include "wire/messages.def"
-#undef MSG
     ROW_COUNT
 };
 
@@ -173,14 +144,12 @@ static const struct tp_wire_message rows[ROW_COUNT] = {
                     #name,          size_##name,                                       \
                     row_put_##name, row_get_##name},
 #include "wire/messages.def"
-#undef MSG
 };
 
 /* Row of a type plus one, 0 where there is none: the lookup is on every frame's path. */
 static const uint8_t row_of_type[256] = {
 #define MSG(NAME, name, type, ...) [type] = ROW_##NAME + 1,
 #include "wire/messages.def"
-#undef MSG
 };
 
 const struct tp_wire_message *

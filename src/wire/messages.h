@@ -44,7 +44,6 @@ tp_wire_u64_at(const struct tp_wire_u64s *a, size_t i)
 enum tp_wire_type {
 #define MSG(NAME, name, type, ...) TP_WIRE_##NAME = type,
 #include "wire/messages.def"
-#undef MSG
 };
 
 #define U8(f) uint8_t f;
@@ -67,15 +66,6 @@ enum tp_wire_type {
     bool tp_wire_get_##name(const uint8_t *src, const uint8_t *end,                    \
                             struct tp_wire_##name *ret_m);
 #include "wire/messages.def"
-#undef MSG
-#undef U8
-#undef U16
-#undef U32
-#undef I32
-#undef U64
-#undef U64S
-#undef BYTES
-#undef FEW
 
 /** One row of the message table: for generic senders, traces, fuzzers and tests. */
 struct tp_wire_message {

@@ -29,7 +29,6 @@ static const struct names names[256] = {
 #define MSG(NAME, name, type, ...)                                                     \
     [type] = {"send " #name, "recv " #name, FIRST_OF(__VA_ARGS__ NULL)},
 #include "wire/messages.def"
-#undef MSG
 };
 
 void

@@ -90,15 +90,6 @@ tp_sample_few(struct tp_sample_source *f)
         __VA_ARGS__                                                                    \
     }
 #include "wire/messages.def"
-#undef MSG
-#undef U8
-#undef U16
-#undef U32
-#undef I32
-#undef U64
-#undef U64S
-#undef BYTES
-#undef FEW
 
 #define INTEGER_EQUAL(f) &&a->f == b->f
 #define U8(f) INTEGER_EQUAL(f)
@@ -119,16 +110,7 @@ tp_sample_few(struct tp_sample_source *f)
         return true __VA_ARGS__;                                                       \
     }
 #include "wire/messages.def"
-#undef MSG
 #undef INTEGER_EQUAL
-#undef U8
-#undef U16
-#undef U32
-#undef I32
-#undef U64
-#undef U64S
-#undef BYTES
-#undef FEW
 
 /** Fills the struct of @p type at @p m. */
 static inline void
@@ -143,7 +125,6 @@ tp_sample(uint16_t type, enum tp_sample kind, const struct tp_sample_room *room,
         tp_sample_##name(&source, m);                                                  \
         break;
 #include "wire/messages.def"
-#undef MSG
     default:
         break;
     }
@@ -158,7 +139,6 @@ tp_sample_equal(uint16_t type, const void *a, const void *b)
     case type:                                                                         \
         return tp_sample_equal_##name(a, b);
 #include "wire/messages.def"
-#undef MSG
     default:
         return false;
     }
