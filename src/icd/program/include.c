@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/hash.h"
 #include "base/text/include.h"
 #include "base/trace/log.h"
 #include "icd/icd_int.h"
@@ -23,24 +24,13 @@ enum { INLINE_MAX = 64 << 10 };
 
 /* ---- names -------------------------------------------------------------------------------- */
 
-static uint64_t
-hash_name(const char *name)
-{
-    uint64_t hash = 0xcbf29ce484222325U;
-
-    for (; *name != '\0'; name++) {
-        hash = (hash ^ (uint8_t)*name) * 0x100000001b3U;
-    }
-    return hash;
-}
-
 struct tp_icd_named *
 tp_icd_includes_find(const struct tp_icd_includes *s, const char *name, uint64_t *key)
 {
     void *found;
 
-    for (*key = hash_name(name); (found = tp_map_get(&s->numbers, *key)) != NULL;
-         (*key)++) {
+    for (*key = tp_hash_add(TP_HASH_START, name, strlen(name));
+         (found = tp_map_get(&s->numbers, *key)) != NULL; (*key)++) {
         struct tp_icd_named *n = &s->list[(size_t)(uintptr_t)found - 1];
 
         if (strcmp(n->name, name) == 0) {

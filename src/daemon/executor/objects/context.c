@@ -126,16 +126,11 @@ static int32_t
 make_queue(struct tp_exec_queue *q, const struct tp_wire_queue_create *m)
 {
     struct tp_exec *x = q->obj.x;
-    int32_t error = tp_exec_find(x, m->context, TP_WIRE_KIND_CONTEXT, &q->context);
+    int32_t error = tp_exec_hold_context(x, m->context, &q->context);
     const struct tp_exec_device *d;
 
-    if (error != 0) {
-        q->context = NULL;
-        return error;
-    }
-    tp_exec_ref(&q->context->obj);
-    if (q->obj.error != 0) {
-        return 0; /* beyond a limit */
+    if (error != 0 || q->obj.error != 0) {
+        return error; /* or beyond a limit */
     }
     d = tp_exec_context_device(q->context, m->device);
     if (d == NULL) {
@@ -349,13 +344,11 @@ static int32_t
 make_buffer(struct tp_exec_mem *mem, const struct tp_wire_buffer_create *m)
 {
     struct tp_exec *x = mem->obj.x;
-    int32_t error = tp_exec_find(x, m->context, TP_WIRE_KIND_CONTEXT, &mem->context);
+    int32_t error = tp_exec_hold_context(x, m->context, &mem->context);
 
     if (error != 0) {
-        mem->context = NULL;
         return error;
     }
-    tp_exec_ref(&mem->context->obj);
     if ((m->flags & ~(uint64_t)MEM_FLAGS) != 0) {
         return CL_INVALID_VALUE;
     }
@@ -369,18 +362,7 @@ make_buffer(struct tp_exec_mem *mem, const struct tp_wire_buffer_create *m)
     return error;
 }
 
-telpher_status
-tp_exec_on_buffer_create(struct tp_exec *x, const struct tp_wire_buffer_create *m)
-{
-    struct tp_exec_mem *mem;
-    telpher_status status =
-        tp_exec_create(x, m->mem, TP_WIRE_KIND_MEM, sizeof(*mem), &mem);
-
-    if (status == TELPHER_OK) {
-        tp_exec_poison(&mem->obj, make_buffer(mem, m), "clCreateBuffer");
-    }
-    return status;
-}
+TP_EXEC_ON_CREATE(buffer, mem, mem, MEM, "clCreateBuffer")
 
 static int32_t
 make_sub_buffer(struct tp_exec_mem *mem, const struct tp_wire_sub_buffer_create *m)
@@ -416,19 +398,7 @@ make_sub_buffer(struct tp_exec_mem *mem, const struct tp_wire_sub_buffer_create 
     return error;
 }
 
-telpher_status
-tp_exec_on_sub_buffer_create(struct tp_exec *x,
-                             const struct tp_wire_sub_buffer_create *m)
-{
-    struct tp_exec_mem *mem;
-    telpher_status status =
-        tp_exec_create(x, m->mem, TP_WIRE_KIND_MEM, sizeof(*mem), &mem);
-
-    if (status == TELPHER_OK) {
-        tp_exec_poison(&mem->obj, make_sub_buffer(mem, m), "clCreateSubBuffer");
-    }
-    return status;
-}
+TP_EXEC_ON_CREATE(sub_buffer, mem, mem, MEM, "clCreateSubBuffer")
 
 /* Native commands hold the native buffer themselves. */
 void

@@ -112,13 +112,11 @@ make_image(struct tp_exec_mem *mem, const struct tp_wire_image_create *m)
     struct tp_exec *x = mem->obj.x;
     const cl_image_format format = {m->channel_order, m->channel_type};
     cl_image_desc desc = {.image_type = m->image_type, .image_width = m->width};
-    int32_t error = tp_exec_find(x, m->context, TP_WIRE_KIND_CONTEXT, &mem->context);
+    int32_t error = tp_exec_hold_context(x, m->context, &mem->context);
 
     if (error != 0) {
-        mem->context = NULL;
         return error;
     }
-    tp_exec_ref(&mem->context->obj);
     error = measure(mem, m);
     if (error == 0) {
         error = find_parent(mem, m, &desc.mem_object);
@@ -140,18 +138,7 @@ make_image(struct tp_exec_mem *mem, const struct tp_wire_image_create *m)
     return error;
 }
 
-telpher_status
-tp_exec_on_image_create(struct tp_exec *x, const struct tp_wire_image_create *m)
-{
-    struct tp_exec_mem *mem;
-    telpher_status status =
-        tp_exec_create(x, m->mem, TP_WIRE_KIND_MEM, sizeof(*mem), &mem);
-
-    if (status == TELPHER_OK) {
-        tp_exec_poison(&mem->obj, make_image(mem, m), "clCreateImage");
-    }
-    return status;
-}
+TP_EXEC_ON_CREATE(image, mem, mem, MEM, "clCreateImage")
 
 static int32_t
 make_sampler(struct tp_exec_sampler *s, const struct tp_wire_sampler_create *m)
@@ -168,18 +155,7 @@ make_sampler(struct tp_exec_sampler *s, const struct tp_wire_sampler_create *m)
     return error;
 }
 
-telpher_status
-tp_exec_on_sampler_create(struct tp_exec *x, const struct tp_wire_sampler_create *m)
-{
-    struct tp_exec_sampler *s;
-    telpher_status status =
-        tp_exec_create(x, m->sampler, TP_WIRE_KIND_SAMPLER, sizeof(*s), &s);
-
-    if (status == TELPHER_OK) {
-        tp_exec_poison(&s->obj, make_sampler(s, m), "clCreateSampler");
-    }
-    return status;
-}
+TP_EXEC_ON_CREATE(sampler, sampler, sampler, SAMPLER, "clCreateSampler")
 
 void
 tp_exec_sampler_free(struct tp_exec_object *o)

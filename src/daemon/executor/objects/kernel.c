@@ -56,18 +56,7 @@ make_kernel(struct tp_exec_kernel *k, const struct tp_wire_kernel_create *m)
     return error;
 }
 
-telpher_status
-tp_exec_on_kernel_create(struct tp_exec *x, const struct tp_wire_kernel_create *m)
-{
-    struct tp_exec_kernel *k;
-    telpher_status status =
-        tp_exec_create(x, m->kernel, TP_WIRE_KIND_KERNEL, sizeof(*k), &k);
-
-    if (status == TELPHER_OK) {
-        tp_exec_poison(&k->obj, make_kernel(k, m), "clCreateKernel");
-    }
-    return status;
-}
+TP_EXEC_ON_CREATE(kernel, kernel, kernel, KERNEL, "clCreateKernel")
 
 /* Kernels are the reader's alone, so is the count in the program. */
 void

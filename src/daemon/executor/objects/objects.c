@@ -120,6 +120,18 @@ tp_exec_find(struct tp_exec *x, uint64_t id, enum tp_wire_kind kind, void *ret_o
 }
 
 int32_t
+tp_exec_hold_context(struct tp_exec *x, uint64_t id,
+                     struct tp_exec_context **ret_context)
+{
+    int32_t error = tp_exec_find(x, id, TP_WIRE_KIND_CONTEXT, ret_context);
+
+    if (error == 0) {
+        tp_exec_ref(&(*ret_context)->obj);
+    }
+    return error;
+}
+
+int32_t
 tp_exec_find_buffer(struct tp_exec *x, uint64_t id, struct tp_exec_mem **ret_mem)
 {
     int32_t error = tp_exec_find(x, id, TP_WIRE_KIND_MEM, ret_mem);

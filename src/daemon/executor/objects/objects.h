@@ -103,6 +103,25 @@ struct tp_exec_sampler {
  */
 telpher_status tp_exec_create(struct tp_exec *x, uint64_t id, enum tp_wire_kind kind,
                               size_t size, void *ret_object);
+
+/**
+ * Defines the handler of a message @p name that creates an object: make_NAME() makes what
+ * the driver has of it. @p id is the message's field, @p call the function in errors.
+ */
+#define TP_EXEC_ON_CREATE(name, type, id, KIND, call)                                  \
+    telpher_status tp_exec_on_##name##_create(struct tp_exec *x,                       \
+                                              const struct tp_wire_##name##_create *m) \
+    {                                                                                  \
+        struct tp_exec_##type *o;                                                      \
+        telpher_status status =                                                        \
+            tp_exec_create(x, m->id, TP_WIRE_KIND_##KIND, sizeof(*o), &o);             \
+                                                                                       \
+        if (status == TELPHER_OK) {                                                    \
+            tp_exec_poison(&o->obj, make_##name(o, m), call);                          \
+        }                                                                              \
+        return status;                                                                 \
+    }
+
 /** Counts a new object; ends the session if there are too many. Reader only. */
 void tp_exec_count(struct tp_exec *x);
 /** Subtracts freed objects from the count. Any thread. */
@@ -110,6 +129,9 @@ void tp_exec_uncount(struct tp_exec *x, uint64_t count);
 /** Finds a valid object. @return 0, the CL error for an invalid id, or its poison */
 int32_t tp_exec_find(struct tp_exec *x, uint64_t id, enum tp_wire_kind kind,
                      void *ret_object);
+/** As tp_exec_find(), and refers to the context. */
+int32_t tp_exec_hold_context(struct tp_exec *x, uint64_t id,
+                             struct tp_exec_context **ret_context);
 /** As tp_exec_find(), for buffers but not images. */
 int32_t tp_exec_find_buffer(struct tp_exec *x, uint64_t id,
                             struct tp_exec_mem **ret_mem);

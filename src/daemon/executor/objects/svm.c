@@ -155,13 +155,11 @@ make_memory(struct tp_exec_mem *mem, const struct tp_wire_svm_alloc *m, int fd)
 {
     struct tp_exec *x = mem->obj.x;
     struct tp_exec_svm *svm;
-    int32_t error = tp_exec_find(x, m->context, TP_WIRE_KIND_CONTEXT, &mem->context);
+    int32_t error = tp_exec_hold_context(x, m->context, &mem->context);
 
     if (error != 0) {
-        mem->context = NULL;
         return error;
     }
-    tp_exec_ref(&mem->context->obj);
     if ((m->flags & ~device_flags) != 0 || m->size == 0 ||
         m->size > TP_WIRE_REGION_MAX || (m->shared != 0) != (fd >= 0) ||
         (fd >= 0 && !tp_exec_file_is_proper(fd, m->size))) {

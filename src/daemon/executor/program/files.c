@@ -15,6 +15,7 @@
 
 #include "base/alloc.h"
 #include "base/compiler.h"
+#include "base/hash.h"
 #include "base/os/thread.h"
 #include "daemon/executor/program/files_int.h"
 #include "wire/files.h"
@@ -59,11 +60,8 @@ struct tp_exec_files {
 static size_t
 bucket_of(const char *name, size_t len)
 {
-    uint64_t hash = 0xcbf29ce484222325U;
+    uint64_t hash = tp_hash_add(TP_HASH_START, name, len);
 
-    for (size_t i = 0; i < len; i++) {
-        hash = (hash ^ (uint8_t)name[i]) * 0x100000001b3U;
-    }
     return (hash ^ hash >> 32) % BUCKETS;
 }
 

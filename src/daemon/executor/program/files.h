@@ -20,8 +20,6 @@ struct tp_exec_files; /* names of a build */
 
 /** @param budget is charged with the contents; kept */
 struct tp_exec_store *tp_exec_store_create(struct tp_budget *budget);
-/** NULL is fine. No build may use it any more. */
-void tp_exec_store_destroy(struct tp_exec_store *store);
 
 /**
  * Creates the files of a build.

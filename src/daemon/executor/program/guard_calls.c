@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/compiler.h"
+#include "base/hash.h"
 #include "daemon/executor/program/guard_int.h"
 
 #if defined(__x86_64__)
@@ -196,12 +197,7 @@ write_result(const struct tp_exec_call *call, const void *data, size_t len)
 static uint64_t
 number_of(const char *name)
 {
-    uint64_t hash = 0xcbf29ce484222325U;
-
-    for (; *name != '\0'; name++) {
-        hash = (hash ^ (uint8_t)*name) * 0x100000001b3U;
-    }
-    return hash | 1;
+    return tp_hash_add(TP_HASH_START, name, strlen(name)) | 1;
 }
 
 static int

@@ -49,7 +49,6 @@ struct tp_exec_paths;
 
 /** Collects folders of the loaded drivers and their caches. @return NULL: no memory */
 struct tp_exec_paths *tp_exec_paths_create(void);
-void tp_exec_paths_destroy(struct tp_exec_paths *paths);
 /** True if a name is in a driver's cache, or the kernel's: never a client's. */
 bool tp_exec_paths_own(const struct tp_exec_paths *paths, const char *name);
 /** True if the call may see this machine's file. */

@@ -167,18 +167,6 @@ tp_exec_paths_create(void)
     return p;
 }
 
-void
-tp_exec_paths_destroy(struct tp_exec_paths *p)
-{
-    for (size_t i = 0; p != NULL && i < p->cache_count; i++) {
-        tp_free(p->caches[i]);
-    }
-    for (size_t i = 0; p != NULL && i < p->driver_count; i++) {
-        tp_free(p->drivers[i]);
-    }
-    tp_free(p);
-}
-
 /* ---- calls ---- */
 
 bool

@@ -72,11 +72,8 @@ tp_exec_program_new(struct tp_exec *x, uint64_t id, uint64_t context,
     if (origin != TP_EXEC_FROM_SOURCE && origin != TP_EXEC_FROM_LINK) {
         tp_exec_printf_expect(x->printf, NULL, 0);
     }
-    *ret_error = tp_exec_find(x, context, TP_WIRE_KIND_CONTEXT, &p->context);
-    if (*ret_error != 0) {
-        p->context = NULL;
-    } else {
-        tp_exec_ref(&p->context->obj);
+    *ret_error = tp_exec_hold_context(x, context, &p->context);
+    if (*ret_error == 0) {
         *ret_error = p->obj.error;
     }
     *ret_program = p;

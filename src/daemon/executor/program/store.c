@@ -54,20 +54,6 @@ forget(struct tp_exec_store *s, struct tp_exec_content *c)
     tp_free(c);
 }
 
-void
-tp_exec_store_destroy(struct tp_exec_store *s)
-{
-    if (s == NULL) {
-        return;
-    }
-    tp_list_for_each_safe(pos, &s->list) {
-        forget(s, tp_list_entry(pos, struct tp_exec_content, link));
-    }
-    tp_map_fini(&s->map);
-    tp_mutex_fini(&s->lock);
-    tp_free(s);
-}
-
 /* The map holds one content for each key. Two digests with equal first bytes do not occur
  * unless a client searches for them: then the second is not kept. */
 static struct tp_exec_content *
