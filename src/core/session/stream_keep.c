@@ -28,6 +28,13 @@ struct record {
     bool owned; /* the content is ours */
 };
 
+/* Records begin at multiples of 8, so that leak checkers find the pointers in them. */
+static size_t
+record_bytes(const struct record *r)
+{
+    return (sizeof(*r) + r->len + 7) & ~(size_t)7;
+}
+
 void
 tp_stream_keep(struct tp_stream *s)
 {
@@ -72,7 +79,7 @@ tp_stream_keep_frame(struct tp_stream *s, const struct tp_wire_header *h,
     if (!atomic_load(&s->keep.on)) {
         return TELPHER_OK;
     }
-    status = tp_buf_reserve(&s->keep.records, sizeof(r) + len, &dst);
+    status = tp_buf_reserve(&s->keep.records, record_bytes(&r), &dst);
     if (status != TELPHER_OK) {
         return status;
     }
@@ -85,7 +92,7 @@ tp_stream_keep_frame(struct tp_stream *s, const struct tp_wire_header *h,
     head.len = (uint32_t)len + r.content_len;
     tp_wire_put_header(dst + sizeof(r), &head);
     memcpy(dst + sizeof(r) + TP_WIRE_HEADER_BYTES, body, body_len);
-    tp_buf_commit(&s->keep.records, sizeof(r) + len);
+    tp_buf_commit(&s->keep.records, record_bytes(&r));
     atomic_fetch_add(&s->keep.bytes, len + r.content_len);
     return TELPHER_OK;
 }
@@ -122,7 +129,7 @@ drop_first(struct tp_stream *s, struct record *r)
     }
     s->keep.trimmed = r->seq;
     atomic_fetch_sub(&s->keep.bytes, r->len + r->content_len);
-    tp_buf_consume(&s->keep.records, sizeof(*r) + r->len);
+    tp_buf_consume(&s->keep.records, record_bytes(r));
 }
 
 /* Drops records up to number @p upto. Under tx_lock. */
@@ -196,7 +203,7 @@ tp_stream_own(struct tp_stream *s, uint64_t transfer)
     tp_mutex_lock(&s->tx_lock);
     at = tp_buf_data(&s->keep.records);
     end = at + tp_buf_len(&s->keep.records);
-    for (; at < end && copied; at += sizeof(r) + r.len) {
+    for (; at < end && copied; at += record_bytes(&r)) {
         memcpy(&r, at, sizeof(r));
         if (r.content != NULL && r.transfer == transfer && !r.owned) {
             copied = own_content(s, at, &r);
@@ -352,7 +359,7 @@ tp_stream_replay(struct tp_stream *s)
 
     tp_assert_locked(&s->tx_lock);
     for (; at < end && status == TELPHER_OK && tp_buf_len(&s->out) < REPLAY_BYTES;
-         at += sizeof(r) + r.len) {
+         at += record_bytes(&r)) {
         memcpy(&r, at, sizeof(r));
         if (r.seq > s->keep.replay_end) {
             break;
