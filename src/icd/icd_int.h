@@ -32,7 +32,7 @@ struct tp_icd_settings {
     bool insecure; /**< allow remote servers without TLS */
     struct tp_client_security security; /**< the five above, for core */
     uint64_t connect_timeout_ns; /**< for all servers together */
-    int on_loss; /**< of a TCP connection: 0 = wait, 1 = fail */
+    int on_loss; /**< of a TCP connection: enum tp_client_resume */
     uint64_t on_loss_ns; /**< how long to wait */
     int peer; /**< enum tp_icd_peer_choice */
     int platform_name; /**< enum tp_icd_platform_name */

@@ -11,7 +11,7 @@
 
 static const char *const platform_names[] = {"telpher", "native", NULL};
 static const char *const peer_choices[] = {"auto", "off", "tcp", NULL};
-static const char *const on_loss[] = {"wait", "fail", NULL};
+static const char *const on_loss[] = {"fail", "wait", "auto", NULL};
 static const char *const send_includes[] = {"named", "folders", NULL};
 
 #define SETTINGS_OF struct tp_icd_settings

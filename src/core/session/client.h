@@ -19,6 +19,12 @@ struct tp_client_security {
     bool insecure; /**< connect without TLS */
 };
 
+enum tp_client_resume {
+    TP_CLIENT_RESUMES_NEVER,
+    TP_CLIENT_RESUMES,
+    TP_CLIENT_RESUMES_OFF_LOOPBACK, /**< there a connection ends with its server */
+};
+
 /** Parameters of tp_client_connect. Zero means default. */
 struct tp_client_params {
     const char *address; /**< "[tls://|tcp://]host[:port]", "[v6]:port", "unix:/path",
@@ -27,7 +33,7 @@ struct tp_client_params {
     uint32_t stream; /**< enum tp_wire_stream; 0 = command */
     uint32_t index; /**< of a bulk stream */
     uint8_t session[TP_WIRE_SESSION_BYTES]; /**< zero = new session */
-    bool resumes; /**< the client can resume its streams, if the server can */
+    enum tp_client_resume resumes; /**< its streams, if the server can */
     uint64_t received; /**< to resume a stream: last frame number received */
     const uint8_t *peer_key; /**< of a pair of servers, instead of a cookie and for TLS;
                                   NULL: a client */

@@ -241,12 +241,13 @@ connect_retrying(struct tp_icd_session *session, struct tp_client_params *params
 static telpher_status
 connect_bulk(struct tp_icd_session *session)
 {
-    struct tp_client_params params = {.address = session->server->address,
-                                      .cookie_path = tp_icd_settings.cookie,
-                                      .security = &tp_icd_settings.security,
-                                      .parent = session->stream,
-                                      .resumes = session->resumes,
-                                      .stream = TP_WIRE_STREAM_BULK};
+    struct tp_client_params params = {
+        .address = session->server->address,
+        .cookie_path = tp_icd_settings.cookie,
+        .security = &tp_icd_settings.security,
+        .parent = session->stream,
+        .resumes = session->resumes ? TP_CLIENT_RESUMES : TP_CLIENT_RESUMES_NEVER,
+        .stream = TP_WIRE_STREAM_BULK};
     struct tp_error err = {0};
     struct tp_stream *stream;
     telpher_status status;

@@ -103,7 +103,7 @@ request_once(struct inquiry *q)
             tp_icd_settings.cookie[0] != '\0' ? tp_icd_settings.cookie : NULL,
         .security = &tp_icd_settings.security,
         .stream = TP_WIRE_STREAM_COMMAND,
-        .resumes = tp_icd_settings.on_loss == 0,
+        .resumes = (enum tp_client_resume)tp_icd_settings.on_loss,
         .deadline_ns = q->deadline,
     };
     struct tp_wire_preface_reply reply;
@@ -140,7 +140,8 @@ request_facts(struct inquiry *q)
         q->facts = NULL;
         q->answered = false;
         request_once(q);
-        if (q->err.code != TELPHER_ERR_PEER_LOST || tp_icd_settings.on_loss != 0 ||
+        if (q->err.code != TELPHER_ERR_PEER_LOST ||
+            tp_icd_settings.on_loss != TP_CLIENT_RESUMES ||
             tp_clock_passed(q->deadline)) {
             return;
         }

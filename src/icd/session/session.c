@@ -151,10 +151,11 @@ open_stream(struct tp_icd_session *session, uint64_t *ret_features,
 {
     static const struct tp_stream_handler refuse = {.frame = refuse_frame};
     struct tp_icd_server *server = session->server;
-    struct tp_client_params params = {.address = server->address,
-                                      .cookie_path = tp_icd_settings.cookie,
-                                      .resumes = tp_icd_settings.on_loss == 0,
-                                      .security = &tp_icd_settings.security};
+    struct tp_client_params params = {
+        .address = server->address,
+        .cookie_path = tp_icd_settings.cookie,
+        .resumes = (enum tp_client_resume)tp_icd_settings.on_loss,
+        .security = &tp_icd_settings.security};
     struct tp_wire_preface_reply reply;
     telpher_status status;
 

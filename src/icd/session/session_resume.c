@@ -52,7 +52,7 @@ begin_way(struct way_back *w, struct tp_icd_session *session, struct tp_stream *
                                       .cookie_path = tp_icd_settings.cookie,
                                       .security = &tp_icd_settings.security,
                                       .parent = session->stream,
-                                      .resumes = true,
+                                      .resumes = TP_CLIENT_RESUMES,
                                       .stream = type}};
     w->deadline = tp_clock_deadline(tp_icd_settings.on_loss_ns);
     memcpy(w->params.session, session->session_id, sizeof(w->params.session));
