@@ -127,17 +127,16 @@ take_word(struct tp_rma_remote *r, uint32_t process, const telpher_rma_command *
     struct tp_rma_deadlock said = {
         .valid = true, .flags = c->flags, .went = c->off, .came = c->len};
 
-    if (c->from != 0 && (c->from != r->wave || !r->asked)) {
-        return; /* of a question that is answered */
-    }
     if (c->from != 0 && q->valid && are_same(q, &said)) {
-        q->again = true;
-        decide(r);
+        if (c->from == r->wave && r->asked) { /* else of a question that is answered */
+            q->again = true;
+            decide(r);
+        }
         return;
     }
-    if (c->from != 0) {
-        r->asked = false; /* a count has changed: start again */
-    }
+    /* A count has changed: start again. Answers to earlier questions count as well, because
+     * the process does not report the same again. */
+    r->asked = false;
     *q = said;
     q->valid = (said.flags & IS_QUIET) != 0;
 }
