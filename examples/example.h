@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the OpenCL examples share: errors, devices, a program, a clock. Included once. */
+/* Shared code of the OpenCL examples: errors, devices, a program, a clock. Included once. */
 #ifndef EXAMPLES_EXAMPLE_H
 #define EXAMPLES_EXAMPLE_H
 

@@ -164,14 +164,14 @@ def choose(args):
 class Cluster:
     """The agents of a job."""
 
-    def __init__(self, lines, options, key):
+    def __init__(self, lines, options, key, by_environment):
         self.addresses, self.lock, self.launchers = [], threading.Condition(), []
+        self.by_environment = by_environment
         for line in lines:
-            by_environment = KEY in ",".join(line)
             launcher = subprocess.Popen(line + agent_line(options), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                         text=True, preexec_fn=die_with_parent, start_new_session=True,
-                                        env={**os.environ, KEY: key} if by_environment else None)
-            if not by_environment:
+                                        env={**os.environ, KEY: key} if self.by_environment else None)
+            if not self.by_environment:
                 launcher.stdin.write(key + "\n")
                 launcher.stdin.flush()
             self.launchers.append(launcher)
@@ -206,7 +206,7 @@ class Cluster:
                 launcher.stdin.close()
             except BrokenPipeError:
                 pass
-            if KEY in ",".join(launcher.args):
+            if self.by_environment:
                 launcher.terminate()
         for launcher in self.launchers:
             for number in (signal.SIGTERM, signal.SIGKILL, signal.SIGKILL):
@@ -231,14 +231,15 @@ def run_program(program, servers, key_file):
 
 
 def run(args):
-    lines, count = LAUNCHERS[choose(args)](args)
+    name = choose(args)
+    lines, count = LAUNCHERS[name](args)
     key = secrets.token_hex(32)
     with tempfile.TemporaryDirectory(prefix="telpher-cluster-") as folder:
         key_file = os.path.join(folder, "key")
         with open(os.open(key_file, os.O_WRONLY | os.O_CREAT, 0o600), "w") as file:
             file.write(f"cluster {key}\n")
         try:
-            cluster = Cluster(lines, args.telpherd, key)
+            cluster = Cluster(lines, args.telpherd, key, name == "mpirun")
         except OSError as error:
             fail(f"{error.filename}: {error.strerror}", 127)
         try:

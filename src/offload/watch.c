@@ -152,7 +152,7 @@ time_between_looks(const struct tp_offload_settings *s)
 
 /* ---- the thread ---- */
 
-/* What to poll, with the wake-up first, and for how long. @return how many */
+/* Lists the descriptors to poll, the wake-up first, and the time. @return their number */
 static nfds_t
 prepare(struct pollfd *fds, tp_ns *ret_time)
 {

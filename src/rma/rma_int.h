@@ -59,7 +59,7 @@ bool tp_rma_run_is_still(struct tp_rma_run *run, bool *ret_waits);
 
 /* ---- lanes.c ---- */
 
-/** What a call does once, for its rank. @return the result's status */
+/** Does a call once, for its rank. @return the result's status */
 typedef telpher_status tp_rma_call_fn(struct tp_rma_lane *lane,
                                       const struct tp_rma_call *call,
                                       struct tp_rma_result *ret_result);

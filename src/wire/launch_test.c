@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is like the launch before, what is not, and what a peer may send instead. */
+/* Launches like the one before, others, and malformed ones from a peer. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -528,7 +528,7 @@ join_peer(const uint8_t *name, size_t len)
     tp_exec_peer_adopt(&x, &msg, NULL, pair[1]);
 }
 
-/* What the executor has to say to it is dropped, so that no sender waits for ever. */
+/* Frames of the executor to the peer are dropped, so that no sender waits for ever. */
 static void
 send_peer(const uint8_t *body, size_t len)
 {

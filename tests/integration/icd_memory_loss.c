@@ -14,25 +14,6 @@
 
 enum { SIZE = 4 << 20 };
 
-/** Kills what runs the sessions of a server: the children of its telpherd. */
-static unsigned
-kill_executors(pid_t server)
-{
-    char path[64];
-    unsigned killed = 0;
-    FILE *file;
-    int pid;
-
-    snprintf(path, sizeof(path), "/proc/%d/task/%d/children", (int)server, (int)server);
-    file = fopen(path, "r");
-    assert_non_null(file);
-    while (fscanf(file, "%d", &pid) == 1) {
-        killed += kill(pid, SIGKILL) == 0;
-    }
-    fclose(file);
-    return killed;
-}
-
 static double
 now_s(void)
 {
@@ -88,7 +69,7 @@ one_server_is_lost(void **state)
     ok(clFlush(both.loose_queues[0]));
     ok(clFlush(both.queues[1]));
 
-    assert_true(kill_executors(servers.pid[1]) != 0);
+    assert_true(servers_kill_executors(&servers, 1) != 0);
     expect_failure(waiting, 3);
     ok(clSetUserEventStatus(gate, CL_COMPLETE));
     assert_true(clFinish(both.queues[1]) != CL_SUCCESS);

@@ -24,24 +24,6 @@ enum { MOMENTS = sizeof(moments) / sizeof(moments[0]) };
 static int dying; /* 0: the server that has the content; 1: the one that it goes to */
 static int moment;
 
-static void
-kill_executors(pid_t server)
-{
-    char path[64];
-    unsigned killed = 0;
-    FILE *file;
-    int pid;
-
-    snprintf(path, sizeof(path), "/proc/%d/task/%d/children", (int)server, (int)server);
-    file = fopen(path, "r");
-    assert_non_null(file);
-    while (fscanf(file, "%d", &pid) == 1) {
-        killed += kill(pid, SIGKILL) == 0;
-    }
-    fclose(file);
-    assert_true(killed != 0);
-}
-
 /* A migration, a command on its content, and a marker on the first server after that. */
 static void
 put_migration(cl_mem moving, cl_mem copy, cl_event events[3])
@@ -102,7 +84,7 @@ server_dies(void **state)
         flush_all();
         usleep((useconds_t)moment);
     }
-    kill_executors(servers.pid[dying]);
+    assert_true(servers_kill_executors(&servers, (unsigned)dying) != 0);
     flush_all();
     if (!await(events)) {
         assert_int_equal(dying == 0 ? clFinish(both.queues[0]) != CL_SUCCESS : 1, 1);

@@ -290,7 +290,7 @@ run_gather(struct program *p)
 
 /* ---- the stencil ---- */
 
-/* What each server reads and writes of one of the two grids. */
+/* The parts of one of the two grids that each server reads and writes. */
 struct grid {
     cl_mem all;
     cl_mem own[SERVERS]; /* its rows */

@@ -147,6 +147,26 @@ servers_restart(struct servers *servers, unsigned i, const char *vendors)
     return servers->pid[i] < 0 ? -1 : await(path, servers->pid[i]);
 }
 
+unsigned
+servers_kill_executors(const struct servers *servers, unsigned i)
+{
+    int server = servers->pid[i], pid;
+    char path[64];
+    unsigned killed = 0;
+    FILE *file;
+
+    snprintf(path, sizeof(path), "/proc/%d/task/%d/children", server, server);
+    file = fopen(path, "r");
+    if (file == NULL) {
+        return 0;
+    }
+    while (fscanf(file, "%d", &pid) == 1) {
+        killed += kill(pid, SIGKILL) == 0;
+    }
+    fclose(file);
+    return killed;
+}
+
 void
 servers_stop(struct servers *servers)
 {

@@ -25,6 +25,8 @@ int servers_start(struct servers *servers, unsigned count);
  * rest of the present environment. @return 0, or -1 with the reason on stderr
  */
 int servers_restart(struct servers *servers, unsigned i, const char *vendors);
+/** Kills the processes that run the sessions of server @p i. @return how many; 0: none could be */
+unsigned servers_kill_executors(const struct servers *servers, unsigned i);
 /** Ends them and removes the folder. */
 void servers_stop(struct servers *servers);
 

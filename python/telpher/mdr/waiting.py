@@ -34,18 +34,11 @@ def wait_for(waiting):
     me.parent.switch()
 
 
-class Future:
-    """A value, or @num_vals of them as a list, that arrive later in the process that created it.
+class RemoteFuture:
+    """Names a future: what another process gets as an argument of a call."""
 
-    May be an argument of a call: `future(value)` sets it from any process. `get()` waits in a @coro method,
-    `await future` in an async one.
-    """
-
-    def __init__(self, num_vals=1):
-        self._left, self._values, self._callbacks = num_vals, [], []
-        self._single, self._failed = num_vals == 1, None
-        self._home, self._number = charm.myPe(), next(charm._future_numbers)
-        charm._futures[self._number] = self
+    def __init__(self, home, number):
+        self._home, self._number = home, number
 
     def _remote(self):
         return self._home, self._number
@@ -57,6 +50,20 @@ class Future:
         charm._set_future(self._remote(), value)
 
     send = __call__
+
+
+class Future(RemoteFuture):
+    """A value, or @num_vals of them as a list, that arrive later in the process that created it.
+
+    May be an argument of a call: `future(value)` sets it from any process. `get()` waits in a @coro method,
+    `await future` in an async one.
+    """
+
+    def __init__(self, num_vals=1):
+        self._left, self._values, self._callbacks = num_vals, [], []
+        self._single, self._failed = num_vals == 1, None
+        super().__init__(charm.myPe(), next(charm._future_numbers))
+        charm._futures[self._number] = self
 
     def ready(self):
         """Whether get() would return at once."""
@@ -87,25 +94,6 @@ class Future:
             charm._futures.pop(self._number, None)
             for callback in self._callbacks:
                 charm._ready(callback)
-
-
-class RemoteFuture:
-    """A future of another process, as an argument of a call arrives there."""
-    __slots__ = ("_home", "_number")
-
-    def __init__(self, home, number):
-        self._home, self._number = home, number
-
-    def _remote(self):
-        return self._home, self._number
-
-    def __reduce__(self):
-        return RemoteFuture, self._remote()
-
-    def __call__(self, value=None):
-        charm._set_future(self._remote(), value)
-
-    send = __call__
 
 
 def _padded(index):

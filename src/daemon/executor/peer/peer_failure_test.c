@@ -170,7 +170,7 @@ open_forgiving(void **state)
 }
 
 /*
- * What waits for a peer's event that fails, also through others and on other queues, fails
+ * Commands that wait for a peer's failed event, also through others and on other queues, fail
  * with it, though the driver completes all of them.
  */
 static void
