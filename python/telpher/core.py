@@ -37,7 +37,7 @@ class Memory:
     """
 
     def __init__(self, context, pointer, nbytes, kind, owner=None):
-        self.context, self._telpher_pointer, self.nbytes, self.kind = context, pointer, nbytes, kind
+        self.context, self._pointer, self.nbytes, self.kind = context, pointer, nbytes, kind
         self._telpher_device = kind != "host"
         self._owner = owner
         self._free = weakref.finalize(self, context._free, pointer) if owner is None else None
@@ -46,8 +46,16 @@ class Memory:
         """Frees the memory now. No transfer may use it any more."""
         if self._free is not None:
             self._free()
-        self._telpher_pointer = ffi.NULL
+        self._pointer = None
         self.nbytes = 0
+
+    @property
+    def _telpher_pointer(self):
+        if self._pointer is None:
+            raise ValueError("the memory was freed")
+        if isinstance(self._owner, Memory):
+            self._owner._telpher_pointer  # raises if freed
+        return self.context._raw and self._pointer
 
     def __len__(self):
         return self.nbytes
@@ -112,17 +120,22 @@ class Request:
 
     def test(self):
         """Whether it is complete. Raises what it ended with."""
-        return self._length is not None or self._finish(lib.telpher_request_test(self._raw, self._len()))
+        return self._length is not None or self._finish(lib.telpher_request_test(self._request(), self._len()))
 
     def wait(self, timeout=None):
         """Progresses until it is complete. @return bytes that were moved. Raises TimedOut, PeerLost, …"""
         if self._length is None:
-            raw = self._raw
+            raw = self._request()
             status = _wait(timeout, lambda ns: lib.telpher_request_wait(raw, ns, self._len()))
             if status == lib.TELPHER_ERR_TIMEOUT:
                 raise error(status, "the transfer goes on")
             self._finish(status)
         return self._length
+
+    def _request(self):
+        if self._raw is None:
+            raise ValueError("the transfer has failed")
+        return self._context._raw and self._raw  # a closed context raises: its transfers are gone
 
     def _len(self):
         self._out = ffi.new("size_t *")
@@ -144,8 +157,14 @@ class Channel:
         self.context, self.rank, self.number = context, rank, number
         out = ffi.new("telpher_channel **")
         check(lib.telpher_channel_open(context._raw, rank, number, out), context._raw)
-        self._raw = out[0]
-        self.close = weakref.finalize(self, context._if_open, lib.telpher_channel_close, self._raw)
+        self._pointer = out[0]
+        self.close = weakref.finalize(self, context._if_open, lib.telpher_channel_close, out[0])
+
+    @property
+    def _raw(self):
+        if not self.close.alive:
+            raise ValueError("the channel is closed")
+        return self.context._raw and self._pointer
 
     def send(self, source):
         """Starts to send a buffer. @return Request"""
@@ -153,7 +172,7 @@ class Channel:
         request = ffi.new("telpher_request **")
         raw = self.context._raw
         status = check(lib.telpher_channel_send(self._raw, pointer, size, ffi.NULL, request), raw)
-        return Request(self.context, request[0], keep, size if status == 0 else None)
+        return Request(self.context, request[0], (self, keep), size if status == 0 else None)
 
     def recv(self, destination):
         """Starts to receive into a buffer. @return Request, whose wait() returns the bytes received"""
@@ -161,7 +180,7 @@ class Channel:
         request, length = ffi.new("telpher_request **"), ffi.new("size_t *")
         status = check(lib.telpher_channel_recv(self._raw, pointer, size, ffi.NULL, request, length),
                        self.context._raw)
-        return Request(self.context, request[0], keep, length[0] if status == 0 else None)
+        return Request(self.context, request[0], (self, keep), length[0] if status == 0 else None)
 
 
 class Window:
@@ -172,8 +191,14 @@ class Window:
         pointer, size, self._keep = address_of(memory, writable=True)
         out = ffi.new("telpher_win **")
         check(lib.telpher_win_create(context._raw, pointer, size, _nanoseconds(timeout), out), context._raw)
-        self._raw = out[0]
-        self.close = weakref.finalize(self, context._if_open, lib.telpher_win_destroy, self._raw)
+        self._pointer = out[0]
+        self.close = weakref.finalize(self, context._if_open, lib.telpher_win_destroy, out[0])
+
+    @property
+    def _raw(self):
+        if not self.close.alive:
+            raise ValueError("the window is closed")
+        return self.context._raw and self._pointer
 
     def size(self, rank):
         """Bytes of a rank's memory in this window."""
@@ -188,7 +213,7 @@ class Window:
         else:
             status = lib.telpher_put_notify(self._raw, rank, offset, pointer, size, tag, ffi.NULL, request)
         check(status, self.context._raw)
-        return Request(self.context, request[0], keep, size if status == 0 else None)
+        return Request(self.context, request[0], (self, keep), size if status == 0 else None)
 
     def get(self, rank, offset, destination):
         """Reads from @offset of @rank's memory into a buffer. @return Request"""
@@ -196,7 +221,7 @@ class Window:
         request = ffi.new("telpher_request **")
         status = check(lib.telpher_get(self._raw, rank, offset, pointer, size, ffi.NULL, request),
                        self.context._raw)
-        return Request(self.context, request[0], keep, size if status == 0 else None)
+        return Request(self.context, request[0], (self, keep), size if status == 0 else None)
 
     def notify(self, rank, tag):
         """Notifies a rank after the puts to it before."""
@@ -234,20 +259,26 @@ class Context:
         status = lib.telpher_context_create(params, out, err)
         if status != 0:
             raise error(status, ffi.string(err.text).decode(errors="replace"))
-        self._raw, self._owns = out[0], True
+        self._pointer, self._owns = out[0], True
 
     @classmethod
     def _of(cls, raw):
         """A context that something else owns."""
         self = cls.__new__(cls)
-        self._raw, self._owns = raw, False
+        self._pointer, self._owns = raw, False
         return self
+
+    @property
+    def _raw(self):
+        if not self._pointer:
+            raise ValueError("the context is closed")
+        return self._pointer
 
     def close(self):
         """Leaves the job. Memory, channels and windows of it end with it."""
-        if self._raw and self._owns:
-            lib.telpher_context_destroy(self._raw)
-        self._raw = ffi.NULL
+        if self._pointer and self._owns:
+            lib.telpher_context_destroy(self._pointer)
+        self._pointer = ffi.NULL
 
     def __enter__(self):
         return self
@@ -256,12 +287,12 @@ class Context:
         self.close()
 
     def _if_open(self, call, raw):
-        if self._raw:
+        if self._pointer:
             call(raw)
 
     def _free(self, pointer):
-        if self._raw:
-            lib.telpher_mem_free(self._raw, pointer)
+        if self._pointer:
+            lib.telpher_mem_free(self._pointer, pointer)
 
     @property
     def rank(self):

@@ -111,6 +111,30 @@ class Ranks(unittest.TestCase):
             channel.recv(bytearray(8)).wait(0.05)
         channel.close()
 
+    def test_closed_and_freed_objects_say_so(self):
+        channel, memory = job.channel(self.other, 105), job.alloc(8)
+        window, part, request = job.window(memory), memory[0:4], channel.recv(bytearray(1))
+        for close in channel.close, window.close, memory.free:
+            close()
+        for call, wrong in ((lambda: channel.send(b"x"), "channel is closed"),
+                            (lambda: window.put(0, 0, b"x"), "window is closed"),
+                            (lambda: part.copy_from(b"1234"), "memory was freed"),
+                            (lambda: window.notify(0, 1), "window is closed")):
+            with self.assertRaisesRegex(ValueError, wrong):
+                call()
+        with self.assertRaisesRegex(telpher.Error, "CANCELED"):
+            request.wait(60)
+
+    def test_a_channel_lives_as_long_as_its_transfers(self):
+        data, back = bytes(range(256)) * 4096, bytearray(1 << 20)
+        if job.rank == 0:
+            request = job.channel(1, 106).send(data)
+        else:
+            request = job.channel(0, 106).recv(back)
+        self.assertEqual(request.wait(60), len(data))
+        if job.rank == 1:
+            self.assertEqual(back, data)
+
     @unittest.skipIf(numpy is None or not hasattr(numpy, "from_dlpack"), "no NumPy with DLPack")
     def test_dlpack_both_ways(self):
         memory = job.alloc(64)
@@ -136,4 +160,11 @@ if __name__ == "__main__":
     with telpher.Context() as job:
         if job.size != 2:
             sys.exit("run it with: telpher launch -n 2 -- python3 ranks.py")
-        unittest.main(verbosity=1)
+        outcome = unittest.main(verbosity=1, exit=False).result
+    for call in (lambda: job.rank, lambda: job.alloc(8), job.barrier):
+        try:
+            call()
+        except ValueError:
+            continue
+        sys.exit("a closed context was used")
+    sys.exit(not outcome.wasSuccessful())

@@ -57,7 +57,7 @@ class _Runtime:
             context, self._raw, raw = self.context, ffi.NULL, self._raw
             self._reset()
             lib.telpher_mdr_destroy(raw)
-            context._raw = ffi.NULL
+            context.close()
 
     def _run(self):
         self.context = Context._of(lib.telpher_mdr_context(self._raw))
