@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Start, end, time and communicators of adaptive MPI. Included by mpi.h. */
+#ifndef TELPHER_AMPI_MPI_WORLD_H
+#define TELPHER_AMPI_MPI_WORLD_H
+
+#include "mpi.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+TELPHER_MPI_CALL(int, Init, (int *argc, char ***argv));
+TELPHER_MPI_CALL(int, Init_thread,
+                 (int *argc, char ***argv, int required, int *provided));
+TELPHER_MPI_CALL(int, Initialized, (int *flag));
+TELPHER_MPI_CALL(int, Finalize, (void));
+TELPHER_MPI_CALL(int, Finalized, (int *flag));
+TELPHER_MPI_CALL(int, Query_thread, (int *provided));
+TELPHER_MPI_CALL(int, Is_thread_main, (int *flag));
+TELPHER_MPI_CALL(int, Abort, (MPI_Comm comm, int code));
+TELPHER_MPI_CALL(double, Wtime, (void));
+TELPHER_MPI_CALL(double, Wtick, (void));
+TELPHER_MPI_CALL(int, Get_processor_name, (char *name, int *length));
+TELPHER_MPI_CALL(int, Get_version, (int *version, int *subversion));
+TELPHER_MPI_CALL(int, Get_library_version, (char *version, int *length));
+TELPHER_MPI_CALL(int, Pcontrol, (const int level, ...));
+
+TELPHER_MPI_CALL(int, Comm_rank, (MPI_Comm comm, int *rank));
+TELPHER_MPI_CALL(int, Comm_size, (MPI_Comm comm, int *size));
+TELPHER_MPI_CALL(int, Comm_compare, (MPI_Comm one, MPI_Comm other, int *result));
+TELPHER_MPI_CALL(int, Comm_dup, (MPI_Comm comm, MPI_Comm *ret));
+TELPHER_MPI_CALL(int, Comm_create, (MPI_Comm comm, MPI_Group group, MPI_Comm *ret));
+TELPHER_MPI_CALL(int, Comm_create_group,
+                 (MPI_Comm comm, MPI_Group group, int tag, MPI_Comm *ret));
+TELPHER_MPI_CALL(int, Comm_split, (MPI_Comm comm, int color, int key, MPI_Comm *ret));
+TELPHER_MPI_CALL(int, Comm_split_type,
+                 (MPI_Comm comm, int type, int key, MPI_Info info, MPI_Comm *ret));
+TELPHER_MPI_CALL(int, Comm_free, (MPI_Comm * comm));
+TELPHER_MPI_CALL(int, Comm_group, (MPI_Comm comm, MPI_Group *group));
+TELPHER_MPI_CALL(int, Comm_test_inter, (MPI_Comm comm, int *flag));
+TELPHER_MPI_CALL(int, Comm_set_name, (MPI_Comm comm, const char *name));
+TELPHER_MPI_CALL(int, Comm_get_name, (MPI_Comm comm, char *name, int *length));
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Internal declarations of libtelpher-ampi: objects, the virtual ranks of this process, and the
+ * calls that collectives build on. All ranks of a process run on one thread.
+ */
+#ifndef TELPHER_AMPI_AMPI_INT_H
+#define TELPHER_AMPI_AMPI_INT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <telpher/ampi/mpi.h>
+
+#include "base/compiler.h"
+#include "base/container/list.h"
+#include "base/os/light.h"
+
+/** Gives a call its weak MPI_ name. Follows the definition of PMPI_@p name. */
+#define TP_MPI_NAME(name)                                                              \
+    extern __typeof__(PMPI_##name) MPI_##name                                          \
+        __attribute__((weak, alias("PMPI_" #name)))
+
+struct tp_ampi_rank;
+struct tp_ampi_mail;
+struct tp_ampi_request;
+
+/* ---- handles (handle.c) ---- */
+
+/** Kind of an object: the upper byte of its handle. */
+enum tp_ampi_kind {
+    TP_AMPI_COMM = 1,
+    TP_AMPI_GROUP,
+    TP_AMPI_TYPE,
+    TP_AMPI_OP,
+    TP_AMPI_REQUEST,
+    TP_AMPI_INFO,
+    TP_AMPI_ERRHANDLER,
+    TP_AMPI_WIN,
+    TP_AMPI_KEYVAL,
+    TP_AMPI_MESSAGE,
+    TP_AMPI_KINDS,
+};
+
+/** Lower 24 bits of handles: predefined ones are below, made ones start here. */
+#define TP_AMPI_FIRST_MADE 0x10000
+
+static inline bool
+tp_ampi_is_predefined(int handle)
+{
+    return (handle & 0xffffff) < TP_AMPI_FIRST_MADE;
+}
+
+/** Gives @p object a handle. @return 0: no memory */
+int tp_ampi_handle_create(enum tp_ampi_kind kind, void *object);
+/** @return the object of a made handle, or NULL: there is none of this kind */
+void *tp_ampi_handle_get(int handle, enum tp_ampi_kind kind);
+void tp_ampi_handle_destroy(int handle);
+
+/* ---- objects ---- */
+
+struct tp_ampi_group {
+    int handle; /**< 0: the program has none yet */
+    unsigned refs;
+    int size, rank; /**< rank of the process that has it, or MPI_UNDEFINED */
+    uint32_t world[]; /**< ranks in the world */
+};
+
+/** Takes a group of @p size ranks, with one reference. @return NULL: no memory */
+struct tp_ampi_group *tp_ampi_group_create(int size);
+void tp_ampi_group_unref(struct tp_ampi_group *group);
+/** The group of a handle, NULL: there is none. */
+struct tp_ampi_group *tp_ampi_group_get(MPI_Group handle);
+/** Gives the program a handle to one reference of @p group. @return MPI_SUCCESS, or NO_MEM */
+int tp_ampi_group_give(struct tp_ampi_group *group, MPI_Group *ret);
+
+struct tp_ampi_comm {
+    int handle;
+    unsigned refs; /**< the handle's and those of operations under way */
+    struct tp_ampi_rank *owner;
+    struct tp_ampi_group *group;
+    int rank, size;
+    uint32_t context; /**< even; the next is that of collectives */
+    struct tp_ampi_mail *mail[2]; /**< point to point, collectives */
+    MPI_Errhandler errhandler;
+    char name[MPI_MAX_OBJECT_NAME];
+    void *attributes, *topology; /**< NULL: none */
+    uint32_t collectives; /**< non-blocking ones started: tags of their messages */
+};
+
+/** The communicator of a handle for the calling rank, NULL: there is none. */
+struct tp_ampi_comm *tp_ampi_comm_get(MPI_Comm handle);
+/** A communicator of @p group's ranks, all of which agreed on @p context. Takes @p group. */
+int tp_ampi_comm_create(struct tp_ampi_group *group, uint32_t context,
+                        struct tp_ampi_comm **ret);
+/** Drops a use; the last frees it. */
+void tp_ampi_comm_unref(struct tp_ampi_comm *comm);
+/** Agrees with the members of @p group, which are all in @p comm, on a new context.
+ *  @param tag  of the messages, which are collective ones of @p comm */
+int tp_ampi_comm_agree(struct tp_ampi_comm *comm, const struct tp_ampi_group *group,
+                       int tag, uint32_t *ret_context);
+/** Duplicates without attributes; they are the caller's matter. */
+int tp_ampi_comm_dup(struct tp_ampi_comm *comm, struct tp_ampi_comm **ret);
+
+/** One virtual rank: a program's copy on a light thread, or the whole process. */
+struct tp_ampi_rank {
+    uint32_t world, local; /**< number in the world, in this process */
+    bool initialized, finalized;
+    struct tp_ampi_comm *comm_world, *comm_self;
+    struct tp_ampi_mail **mails; /**< by context */
+    uint32_t mail_count;
+    uint32_t next_context;
+    void *bsend; /**< attached buffer */
+    size_t bsend_bytes, bsend_used;
+    struct tp_light *light; /**< of its main function; NULL: the process's thread */
+    int optind, opterr, optopt; /**< of libc, which all ranks share */
+    char *optarg;
+};
+
+/** The calling rank. */
+struct tp_ampi_rank *tp_ampi_current(void);
+/** Ranks of the world. */
+uint32_t tp_ampi_world_size(void);
+/** The process that a rank of the world is in, and the machine's number of it. */
+uint32_t tp_ampi_process_of(uint32_t world_rank);
+
+/* ---- errors (error.c) ---- */
+
+/** Calls the error handler of @p comm (NULL: of the world) with a text. @return the class, if
+ *  the handler returns. A class of MPI_SUCCESS calls nothing. */
+int tp_ampi_error(struct tp_ampi_comm *comm, int error_class, const char *fmt, ...)
+    TP_PRINTF(3, 4);
+/** Text of the last error of this process, for MPI_Error_string. */
+const char *tp_ampi_error_text(void);
+/** Ends the job with a text. */
+_Noreturn void tp_ampi_abort(int code);
+
+/* ---- datatypes (type.c) ---- */
+
+/** [bytes] of one element, SIZE_MAX: there is no such type. */
+size_t tp_ampi_type_size(MPI_Datatype type);
+/**
+ * The bytes of @p count elements, if they lie one after the other.
+ * @param ret_offset, ret_len  where they begin, from the buffer's address, and their number
+ * @return false: they have to be packed; only ret_len is set
+ */
+bool tp_ampi_type_span(MPI_Datatype type, size_t count, ptrdiff_t *ret_offset,
+                       size_t *ret_len);
+/** Packs into @p dst, which has room for count * size. */
+void tp_ampi_type_pack(const void *buf, size_t count, MPI_Datatype type, void *dst);
+/** Unpacks @p len bytes, which may be fewer than count * size. */
+void tp_ampi_type_unpack(const void *src, size_t len, void *buf, size_t count,
+                         MPI_Datatype type);
+/** Operations under way use a type that the program may free. */
+void tp_ampi_type_ref(MPI_Datatype type);
+void tp_ampi_type_unref(MPI_Datatype type);
+
+/* ---- what collectives build on ---- */
+
+/* Return an error class; errors have been reported. @param collective  the messages match those
+ * of collectives only. Tags of collectives may have all 31 bits. */
+int tp_ampi_send(struct tp_ampi_comm *comm, bool collective, const void *buf,
+                 size_t count, MPI_Datatype type, int to, int tag);
+int tp_ampi_recv(struct tp_ampi_comm *comm, bool collective, void *buf, size_t count,
+                 MPI_Datatype type, int from, int tag, MPI_Status *status);
+/** @param ret  NULL is given if the send is complete already: tp_ampi_wait() takes it */
+int tp_ampi_isend(struct tp_ampi_comm *comm, bool collective, const void *buf,
+                  size_t count, MPI_Datatype type, int to, int tag,
+                  struct tp_ampi_request **ret);
+int tp_ampi_irecv(struct tp_ampi_comm *comm, bool collective, void *buf, size_t count,
+                  MPI_Datatype type, int from, int tag, struct tp_ampi_request **ret);
+/** Waits for and frees a request, which may be NULL. */
+int tp_ampi_wait(struct tp_ampi_request *req, MPI_Status *status);
+int tp_ampi_sendrecv(struct tp_ampi_comm *comm, bool collective, const void *sendbuf,
+                     size_t sendcount, MPI_Datatype sendtype, int to, int sendtag,
+                     void *recvbuf, size_t recvcount, MPI_Datatype recvtype, int from,
+                     int recvtag, MPI_Status *status);
+
+/**
+ * Runs fn(arg) on a light thread of the calling rank: a non-blocking collective. The request
+ * completes with the error class that it returns; @p arg is the function's to free.
+ * @return MPI_SUCCESS, MPI_ERR_NO_MEM
+ */
+int tp_ampi_start_light(int (*fn)(void *arg), void *arg, MPI_Request *ret);
+/**
+ * The same for a persistent collective: MPI_Start runs fn(arg). MPI_Request_free calls
+ * destroy(arg).
+ */
+int tp_ampi_init_light(int (*fn)(void *arg), void (*destroy)(void *arg), void *arg,
+                       MPI_Request *ret);
+
+#endif
