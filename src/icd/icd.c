@@ -11,6 +11,7 @@
 #include "icd/icd_int.h"
 #include "icd/objects/object.h"
 #include "icd/objects/platform.h"
+#include "icd/objects/usm.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -187,6 +188,9 @@ static const struct function {
     {"clSetContentSizeBufferPoCL", (void *)tp_clSetContentSizeBufferPoCL, true, NULL},
 #define FUNCTION(name) {#name, (void *)tp_##name, true, tp_icd_device_has_commands},
     TP_ICD_COMMANDS_FUNCTIONS(FUNCTION)
+#undef FUNCTION
+#define FUNCTION(name) {#name, (void *)tp_##name, true, tp_icd_device_has_usm},
+        TP_ICD_USM_FUNCTIONS(FUNCTION)
 #undef FUNCTION
 };
 

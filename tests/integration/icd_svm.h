@@ -16,7 +16,7 @@ void expect_ints(cl_command_queue q, int *ints, size_t count, int seed, int fact
 cl_kernel kernel_new(const struct world *w, const char *name);
 void run_kernel(cl_command_queue q, cl_kernel kernel, size_t global);
 
-extern const struct CMUnitTest svm_memory_tests[], svm_kernel_tests[];
-extern const size_t svm_memory_test_count, svm_kernel_test_count;
+extern const struct CMUnitTest svm_memory_tests[], svm_kernel_tests[], svm_usm_tests[];
+extern const size_t svm_memory_test_count, svm_kernel_test_count, svm_usm_test_count;
 
 #endif

@@ -8,6 +8,7 @@
  */
 #define CL_TARGET_OPENCL_VERSION 300
 #include <CL/cl.h>
+#include <CL/cl_ext.h>
 
 #include <errno.h>
 #include <setjmp.h>
@@ -176,6 +177,50 @@ case_none(void)
 
     open_scene(&s);
     MUST(allocate(&s) == NULL);
+}
+
+/** Memory of one device needs the address of one driver: the first device uses its own. */
+static void
+case_one_device(void)
+{
+    clDeviceMemAllocINTEL_fn alloc;
+    clSetKernelArgMemPointerINTEL_fn set_pointer;
+    clEnqueueMemcpyINTEL_fn copy;
+    clMemFreeINTEL_fn release;
+    const size_t count = INTS;
+    cl_platform_id platform;
+    int ints[INTS] = {0}, by = 3;
+    cl_kernel kernel;
+    struct scene s;
+    cl_int err;
+    void *ptr;
+
+    open_scene(&s);
+    CHECK(clGetPlatformIDs(1, &platform, NULL));
+    alloc = (clDeviceMemAllocINTEL_fn)clGetExtensionFunctionAddressForPlatform(
+        platform, "clDeviceMemAllocINTEL");
+    set_pointer =
+        (clSetKernelArgMemPointerINTEL_fn)clGetExtensionFunctionAddressForPlatform(
+            platform, "clSetKernelArgMemPointerINTEL");
+    copy = (clEnqueueMemcpyINTEL_fn)clGetExtensionFunctionAddressForPlatform(
+        platform, "clEnqueueMemcpyINTEL");
+    release = (clMemFreeINTEL_fn)clGetExtensionFunctionAddressForPlatform(
+        platform, "clMemFreeINTEL");
+    MUST(alloc != NULL && set_pointer != NULL && copy != NULL && release != NULL);
+    ptr = alloc(s.ctx, s.devices[0], NULL, sizeof(ints), 0, &err);
+    CHECK(err);
+    CHECK(copy(s.queues[0], CL_TRUE, ptr, ints, sizeof(ints), 0, NULL, NULL));
+    kernel = clCreateKernel(s.program, "inc", &err);
+    CHECK(err);
+    CHECK(set_pointer(kernel, 0, ptr));
+    CHECK(clSetKernelArg(kernel, 1, sizeof(by), &by));
+    CHECK(clEnqueueNDRangeKernel(s.queues[0], kernel, 1, NULL, &count, NULL, 0, NULL,
+                                 NULL));
+    CHECK(copy(s.queues[0], CL_TRUE, ints, ptr, sizeof(ints), 0, NULL, NULL));
+    for (int i = 0; i < INTS; i++) {
+        MUST(ints[i] == by);
+    }
+    CHECK(release(s.ctx, ptr));
 }
 
 /** Fails if the memory is not at the place that was asked for. */
@@ -386,6 +431,8 @@ drivers_choose(void **state)
         run_case(real_chooses ? case_none : works, addresses_of(&real, &chosen), ""),
         0);
     assert_int_equal(run_case(case_none, addresses_of(&anywhere, &anywhere), ""), 0);
+    assert_int_equal(run_case(case_one_device, addresses_of(&anywhere, &anywhere), ""),
+                     0);
 }
 
 static void

@@ -73,7 +73,8 @@ tp_icd_run_read(struct tp_icd_op *op, bool blocking, struct tp_icd_content *cont
 /**
  * A blocking write returns when its memory may be reused: at once if its content is copied,
  * else when this thread has sent it. It waits for completion if the wait list may fail,
- * because the call must report that; if the program gets its event; and in the cases of
+ * because the call must report that; if the program gets its event; if host or other servers
+ * may use the content next without a command that says so; and in the cases of
  * blocking_write.c.
  */
 cl_int
@@ -83,9 +84,11 @@ tp_icd_run_write(struct tp_icd_op *op, bool blocking, struct tp_icd_content *con
     struct tp_icd_use use = content_use(
         content, whole ? TP_ICD_USE_WRITE | TP_ICD_USE_WHOLE : TP_ICD_USE_WRITE);
 
+    bool may_be_early = op->wait_count == 0 && op->ret_event == NULL &&
+                        !tp_icd_mem_root(content->mem)->coherent;
+
     op->blocking = blocking;
-    op->early_size =
-        blocking && op->wait_count == 0 && op->ret_event == NULL ? content->size : 0;
+    op->early_size = blocking && may_be_early ? content->size : 0;
     op->need_event = content->size > TP_WIRE_INLINE_MAX;
     op->uses = &use;
     op->use_count = 1;

@@ -18,6 +18,9 @@ struct launch {
     struct _cl_kernel *kernel;
     cl_uint dims;
     const size_t *offset, *global, *local;
+    /** Unified shared memory that the kernel reaches by pointers in its data; held. */
+    struct _cl_mem **reached;
+    size_t reached_count;
 };
 
 /* ---- checks ----------------------------------------------------------------------------- */
@@ -247,8 +250,10 @@ add_svm(struct tp_icd_op *op, struct _cl_mem *mem)
 
 /** Collects how the kernel uses its memory objects. */
 static void
-fill_uses(struct tp_icd_op *op, const struct _cl_kernel *kernel)
+fill_uses(struct tp_icd_op *op, const struct launch *launch)
 {
+    const struct _cl_kernel *kernel = launch->kernel;
+
     for (uint32_t i = 0; i < kernel->arg_count; i++) {
         const struct tp_icd_arg *arg = &kernel->args[i];
 
@@ -265,20 +270,21 @@ fill_uses(struct tp_icd_op *op, const struct _cl_kernel *kernel)
     for (uint32_t i = 0; i < kernel->svm_count; i++) {
         add_svm(op, tp_icd_svm_find(op->q->ctx, kernel->svm_ptrs[i], 0, NULL));
     }
+    for (size_t i = 0; i < launch->reached_count; i++) {
+        add_svm(op, launch->reached[i]);
+    }
 }
 
+/** Runs a launch that was checked. */
 static cl_int
-run_launch(struct tp_icd_op *op, struct launch *launch)
+run_checked(struct tp_icd_op *op, struct launch *launch)
 {
     struct tp_icd_use few[FEW_USES];
-    cl_int err = check_launch(op, launch);
-    size_t room;
+    size_t room = (size_t)launch->kernel->arg_count + launch->kernel->svm_count +
+                  launch->reached_count;
+    cl_int err;
 
-    if (err != CL_SUCCESS) {
-        return err;
-    }
     op->uses = few;
-    room = (size_t)launch->kernel->arg_count + launch->kernel->svm_count;
     if (room > FEW_USES) {
         op->uses = tp_alloc_array(room, sizeof(*op->uses), "launch");
         if (op->uses == NULL) {
@@ -286,7 +292,7 @@ run_launch(struct tp_icd_op *op, struct launch *launch)
         }
     }
     if (!is_empty(launch)) {
-        fill_uses(op, launch->kernel);
+        fill_uses(op, launch);
     }
     err = tp_icd_op_run(op, put_launch, launch);
     if (op->uses != few) {
@@ -295,11 +301,29 @@ run_launch(struct tp_icd_op *op, struct launch *launch)
     return err;
 }
 
+static cl_int
+run_launch(struct tp_icd_op *op, struct launch *launch)
+{
+    cl_int err = check_launch(op, launch);
+
+    if (err == CL_SUCCESS && launch->kernel->usm_kinds != 0 &&
+        tp_icd_context_spans(op->q->ctx)) {
+        err = tp_icd_svm_hold_all(op->q->ctx, launch->kernel->usm_kinds,
+                                  &launch->reached, &launch->reached_count);
+    }
+    err = err == CL_SUCCESS ? run_checked(op, launch) : err;
+    for (size_t i = 0; i < launch->reached_count; i++) {
+        tp_icd_drop(&launch->reached[i]->obj);
+    }
+    tp_free(launch->reached);
+    return err;
+}
+
 TP_ICD_ENQUEUE(NDRangeKernel, NDRANGE_KERNEL,
                (cl_kernel kernel, cl_uint dims, const size_t *offset,
                 const size_t *global, const size_t *local),
                run_launch(op, &(struct launch){tp_icd_check(kernel, TP_ICD_KERNEL),
-                                               dims, offset, global, local}))
+                                               dims, offset, global, local, NULL, 0}))
 /* Only extensions of this one define properties. */
 TP_ICD_RECORD(NDRangeKernel, NDRANGE_KERNEL,
               (const cl_ndrange_kernel_command_properties_khr *properties,
@@ -307,9 +331,11 @@ TP_ICD_RECORD(NDRangeKernel, NDRANGE_KERNEL,
                const size_t *global, const size_t *local),
               properties != NULL && properties[0] != 0
                   ? CL_INVALID_VALUE
-                  : run_launch(op, &(struct launch){tp_icd_check(kernel, TP_ICD_KERNEL),
-                                                    dims, offset, global, local}))
+                  : run_launch(op,
+                               &(struct launch){tp_icd_check(kernel, TP_ICD_KERNEL),
+                                                dims, offset, global, local, NULL, 0}))
 
 TP_ICD_ENQUEUE(Task, TASK, (cl_kernel kernel),
-               run_launch(op, &(struct launch){tp_icd_check(kernel, TP_ICD_KERNEL), 1,
-                                               NULL, (size_t[]){1}, (size_t[]){1}}))
+               run_launch(op,
+                          &(struct launch){tp_icd_check(kernel, TP_ICD_KERNEL), 1, NULL,
+                                           (size_t[]){1}, (size_t[]){1}, NULL, 0}))

@@ -10,6 +10,7 @@
 #include "icd/icd.h"
 #include "icd/objects/object.h"
 #include "icd/objects/svm.h"
+#include "icd/objects/usm.h"
 
 #include <string.h>
 
@@ -36,7 +37,7 @@ run_map(struct tp_icd_op *op, bool blocking, cl_map_flags flags, void *ptr, size
     }
     op->blocking = blocking;
     want.mem = tp_icd_svm_find(op->q->ctx, ptr, size, &want.offset);
-    if (want.mem == NULL || size == 0) {
+    if (want.mem == NULL || size == 0 || tp_icd_usm_is_remote(want.mem)) {
         return CL_INVALID_VALUE;
     }
     err = tp_icd_map_flags_check(want.mem, flags);
@@ -71,6 +72,18 @@ run_fill(struct tp_icd_op *op, void *ptr, const void *pattern, size_t pattern_si
                : err;
 }
 
+/** Does nothing: advice has no effect. */
+static cl_int
+run_advise(struct tp_icd_op *op, const void *ptr, size_t size)
+{
+    cl_int err = check(op);
+
+    if (err == CL_SUCCESS && tp_icd_svm_find(op->q->ctx, ptr, size, NULL) == NULL) {
+        err = CL_INVALID_VALUE;
+    }
+    return err == CL_SUCCESS ? tp_icd_op_run(op, tp_icd_op_put_nothing, NULL) : err;
+}
+
 TP_ICD_ENQUEUE(SVMMap, SVM_MAP,
                (cl_bool blocking, cl_map_flags flags, void *ptr, size_t size),
                run_map(op, blocking != CL_FALSE, flags, ptr, size))
@@ -78,6 +91,13 @@ TP_ICD_ENQUEUE(SVMUnmap, SVM_UNMAP, (void *ptr), run_unmap(op, ptr))
 TP_ICD_ENQUEUE(SVMMemFill, SVM_MEMFILL,
                (void *ptr, const void *pattern, size_t pattern_size, size_t size),
                run_fill(op, ptr, pattern, pattern_size, size))
+TP_ICD_ENQUEUE(MemFillINTEL, MEMFILL_INTEL,
+               (void *ptr, const void *pattern, size_t pattern_size, size_t size),
+               run_fill(op, ptr, pattern, pattern_size, size))
+TP_ICD_ENQUEUE(MemAdviseINTEL, MEMADVISE_INTEL,
+               (const void *ptr, size_t size,
+                __attribute__((unused)) cl_mem_advice_intel advice),
+               run_advise(op, ptr, size))
 
 /* ---- copy ------------------------------------------------------------------------------------ */
 
@@ -153,6 +173,9 @@ run_copy(struct tp_icd_op *op, bool blocking, void *dst, const void *src, size_t
 TP_ICD_ENQUEUE(SVMMemcpy, SVM_MEMCPY,
                (cl_bool blocking, void *dst, const void *src, size_t size),
                run_copy(op, blocking != CL_FALSE, dst, src, size))
+TP_ICD_ENQUEUE(MemcpyINTEL, MEMCPY_INTEL,
+               (cl_bool blocking, void *dst, const void *src, size_t size),
+               run_copy(op, blocking != CL_FALSE, dst, src, size))
 
 /* ---- migrate ------------------------------------------------------------------------------------ */
 
@@ -204,6 +227,9 @@ TP_ICD_ENQUEUE(SVMMigrateMem, SVM_MIGRATE_MEM,
                (cl_uint count, const void **ptrs, const size_t *sizes,
                 cl_mem_migration_flags flags),
                run_migrate(op, count, ptrs, sizes, flags))
+TP_ICD_ENQUEUE(MigrateMemINTEL, MIGRATEMEM_INTEL,
+               (const void *ptr, size_t size, cl_mem_migration_flags flags),
+               run_migrate(op, 1, &ptr, &size, flags))
 
 /* ---- free --------------------------------------------------------------------------------------- */
 

@@ -370,6 +370,9 @@ adopt_svm(struct _cl_mem *mem, struct _cl_mem *svm, size_t offset,
           const cl_mem_properties *properties)
 {
     mem->host_ptr = svm->svm + offset;
+    if (tp_icd_usm_is_remote(svm)) {
+        return CL_INVALID_HOST_PTR;
+    }
     if (mem->size > svm->size - offset) {
         return CL_INVALID_BUFFER_SIZE;
     }

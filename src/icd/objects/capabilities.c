@@ -7,6 +7,7 @@
 #include "icd/icd.h"
 #include "icd/icd_int.h"
 #include "icd/objects/platform.h"
+#include "icd/objects/usm.h"
 
 #include <CL/cl_ext.h>
 #include <stdio.h>
@@ -269,11 +270,19 @@ tp_icd_device_extensions(const struct _cl_device_id *dev)
 {
     char *list =
         tp_strdup(tp_icd_device_text(dev, CL_DEVICE_EXTENSIONS, ""), "extensions");
+    char *all;
 
-    if (list != NULL) {
-        tp_text_keep_words(list, keeps_extension, dev);
+    if (list == NULL) {
+        return NULL;
     }
-    return list;
+    tp_text_keep_words(list, keeps_extension, dev);
+    if (!tp_icd_device_has_usm(dev)) {
+        return list;
+    }
+    all = tp_asprintf("extensions", "%s%s" TP_ICD_USM_NAME, list,
+                      list[0] != '\0' ? " " : "");
+    tp_free(list);
+    return all;
 }
 
 /** @return the version that @p known gives a name, else 1.0.0. */

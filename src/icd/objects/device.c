@@ -8,6 +8,7 @@
 #include "icd/icd_int.h"
 #include "icd/objects/object.h"
 #include "icd/objects/platform.h"
+#include "icd/objects/usm.h"
 #include "icd/session/session.h"
 
 #include <CL/cl_ext.h>
@@ -425,6 +426,13 @@ put_own(const struct query *q, uint32_t param)
                                host_queue);
     case CL_DEVICE_SVM_CAPABILITIES:
         return put_bits(q, tp_icd_device_svm(dev));
+    case CL_DEVICE_HOST_MEM_CAPABILITIES_INTEL:
+    case CL_DEVICE_DEVICE_MEM_CAPABILITIES_INTEL:
+    case CL_DEVICE_SINGLE_DEVICE_SHARED_MEM_CAPABILITIES_INTEL:
+    case CL_DEVICE_CROSS_DEVICE_SHARED_MEM_CAPABILITIES_INTEL:
+    case CL_DEVICE_SHARED_SYSTEM_MEM_CAPABILITIES_INTEL:
+        return tp_icd_device_has_usm(dev) ? put_bits(q, tp_icd_device_usm(dev, param))
+                                          : NOT_HERE;
     case CL_DEVICE_ATOMIC_MEMORY_CAPABILITIES:
     case CL_DEVICE_ATOMIC_FENCE_CAPABILITIES:
         return put_atomics(q, param);

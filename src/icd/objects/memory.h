@@ -42,6 +42,9 @@ struct _cl_mem {
     bool shares_shadow; /**< the shadow is a region of the context's only session */
     uint8_t *svm; /**< address here and on devices, also the shadow; NULL: no SVM */
     bool coherent; /**< SVM whose pages the executors share: content never moves */
+    cl_uint
+        usm; /**< CL_MEM_TYPE_..._INTEL of unified shared memory; 0: of clSVMAlloc */
+    struct _cl_device_id *usm_device; /**< that it was allocated for; NULL: none */
     struct tp_list args; /**< kernel arguments set to it; they do not hold it */
     struct tp_list destructors;
     struct _cl_mem

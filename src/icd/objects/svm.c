@@ -17,7 +17,9 @@
 #include "icd/objects/svm_place.h"
 #include "icd/session/session_int.h"
 
+#include <CL/cl_ext.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -28,6 +30,7 @@
 static struct {
     struct _cl_mem **list;
     size_t count, room;
+    uint64_t changes;
 } allocations;
 
 /* ---- the list ---------------------------------------------------------------------------- */
@@ -104,6 +107,7 @@ enter(struct _cl_mem *mem)
                 (allocations.count - i) * sizeof(allocations.list[0]));
         allocations.list[i] = mem;
         allocations.count++;
+        allocations.changes++;
     }
     tp_icd_unlock();
     return fits;
@@ -111,7 +115,7 @@ enter(struct _cl_mem *mem)
 
 /** Takes the allocation that begins at @p ptr from the list. @return NULL: none */
 static struct _cl_mem *
-take(const struct _cl_context *ctx, const void *ptr)
+take(const struct _cl_context *ctx, const void *ptr, bool is_usm)
 {
     struct _cl_mem *mem = NULL;
     size_t i;
@@ -119,9 +123,11 @@ take(const struct _cl_context *ctx, const void *ptr)
     tp_icd_lock();
     i = count_up_to(ptr);
     if (i != 0 && allocations.list[i - 1]->svm == ptr &&
-        allocations.list[i - 1]->ctx == ctx) {
+        allocations.list[i - 1]->ctx == ctx &&
+        (allocations.list[i - 1]->usm != 0) == is_usm) {
         mem = allocations.list[i - 1];
         allocations.count--;
+        allocations.changes++;
         memmove(&allocations.list[i - 1], &allocations.list[i],
                 (allocations.count - (i - 1)) * sizeof(allocations.list[0]));
     }
@@ -129,13 +135,66 @@ take(const struct _cl_context *ctx, const void *ptr)
     return mem;
 }
 
+static bool
+is_of(const struct _cl_mem *mem, const struct _cl_context *ctx, uint8_t kinds)
+{
+    return mem->ctx == ctx && (tp_icd_usm_bit(mem->usm) & kinds) != 0;
+}
+
+cl_int
+tp_icd_svm_hold_all(const struct _cl_context *ctx, uint8_t kinds,
+                    struct _cl_mem ***ret_list, size_t *ret_count)
+{
+    struct _cl_mem **list = NULL;
+    size_t count = 0;
+    bool fits;
+
+    tp_icd_lock();
+    if (allocations.count != 0) {
+        list = tp_alloc_array(allocations.count, sizeof(struct _cl_mem *), "svm");
+    }
+    for (size_t i = 0; list != NULL && i < allocations.count; i++) {
+        struct _cl_mem *mem = allocations.list[i];
+
+        if (is_of(mem, ctx, kinds) && !mem->coherent) {
+            tp_icd_hold(&mem->obj);
+            list[count++] = mem;
+        }
+    }
+    *ret_list = list;
+    *ret_count = count;
+    fits = list != NULL || allocations.count == 0;
+    tp_icd_unlock();
+    return fits ? CL_SUCCESS : CL_OUT_OF_HOST_MEMORY;
+}
+
+uint16_t
+tp_icd_svm_ids(const struct _cl_context *ctx, uint8_t kinds, uint64_t *ids,
+               uint16_t room)
+{
+    uint16_t count = 0;
+
+    for (size_t i = 0; i < allocations.count && count < room; i++) {
+        if (is_of(allocations.list[i], ctx, kinds)) {
+            ids[count++] = allocations.list[i]->obj.id;
+        }
+    }
+    return count;
+}
+
+uint64_t
+tp_icd_svm_changes(void)
+{
+    return allocations.changes;
+}
+
 /* ---- what the context can do ---------------------------------------------------------------- */
 
 /** An allocation being made. */
 struct plan {
     struct _cl_context *ctx;
-    cl_svm_mem_flags flags;
-    size_t size;
+    const struct tp_icd_svm_want *want;
+    size_t size; /**< [bytes] */
     uint32_t sessions; /**< mask of those that have shared virtual memory */
     int chooser; /**< index of the session whose driver chooses the address; -1: none */
     unsigned choosers; /**< number of such sessions */
@@ -143,6 +202,17 @@ struct plan {
     bool coherent; /**< all sessions share memory with this process */
     int fd; /**< that memory, or -1 */
 };
+
+/** Memory of one device needs no other session, where two drivers choose addresses. */
+static void
+plan_one_session(struct plan *plan, const struct _cl_device_id *dev)
+{
+    int session = tp_icd_context_device_session(plan->ctx, dev);
+
+    plan->sessions &= session < 0 ? 0 : 1U << session;
+    plan->chooser = tp_icd_device_takes_addresses(dev) ? -1 : session;
+    plan->choosers = plan->chooser >= 0;
+}
 
 static void
 plan_sessions(struct plan *plan)
@@ -169,6 +239,9 @@ plan_sessions(struct plan *plan)
     plan->coherent = plan->fine;
     for (uint32_t i = 0; i < ctx->session_count; i++) {
         plan->coherent = plan->coherent && tp_icd_session_shares(ctx->sessions[i]);
+    }
+    if (plan->want->usm == CL_MEM_TYPE_DEVICE_INTEL && plan->choosers > 1) {
+        plan_one_session(plan, plan->want->device);
     }
 }
 
@@ -303,10 +376,12 @@ try_addresses(const struct plan *plan)
     cl_int err = CL_INVALID_HOST_PTR;
 
     while (count < TP_ICD_SVM_TRIES && err == CL_INVALID_HOST_PTR) {
-        mem = tp_icd_mem_create(plan->ctx, plan->flags, plan->size);
+        mem = tp_icd_mem_create(plan->ctx, plan->want->flags, plan->size);
         if (mem == NULL) {
             break;
         }
+        mem->usm = plan->want->usm;
+        mem->usm_device = plan->want->device;
         tried[count] = mem;
         err = attempt(plan, mem, count++);
     }
@@ -329,6 +404,9 @@ static bool
 complete(const struct plan *plan, struct _cl_mem *mem)
 {
     mem->coherent = plan->coherent;
+    if (tp_icd_usm_is_remote(mem)) {
+        (void)mprotect(mem->svm, mem->size, PROT_NONE); /* the range stays taken */
+    }
     if (tp_icd_context_spans(mem->ctx) && !mem->coherent) {
         mem->directory = tp_icd_directory_create(mem->ctx, mem->size);
         if (mem->directory == NULL) {
@@ -338,26 +416,17 @@ complete(const struct plan *plan, struct _cl_mem *mem)
     return enter(mem);
 }
 
-void *CL_API_CALL
-tp_clSVMAlloc(cl_context context, cl_svm_mem_flags flags, size_t size,
-              cl_uint alignment)
+struct _cl_mem *
+tp_icd_svm_create(struct _cl_context *ctx, const struct tp_icd_svm_want *want)
 {
-    struct plan plan = {.ctx = tp_icd_check(context, TP_ICD_CONTEXT),
-                        .flags = flags,
-                        .size = size,
-                        .chooser = -1,
-                        .fd = -1};
+    struct plan plan = {
+        .ctx = ctx, .want = want, .size = want->size, .chooser = -1, .fd = -1};
     struct _cl_mem *mem;
 
-    if (plan.ctx == NULL || !flags_are_valid(flags) ||
-        !size_is_valid(plan.ctx, size, alignment)) {
-        return NULL;
-    }
     plan_sessions(&plan);
-    if (plan.sessions == 0 || plan.choosers > 1 ||
-        ((flags & CL_MEM_SVM_FINE_GRAIN_BUFFER) != 0 && !plan.coherent) ||
+    if (plan.sessions == 0 || plan.choosers > 1 || (want->coherent && !plan.coherent) ||
         (plan.coherent &&
-         tp_memfd_create("telpher-svm", size, &plan.fd) != TELPHER_OK)) {
+         tp_memfd_create("telpher-svm", want->size, &plan.fd) != TELPHER_OK)) {
         return NULL;
     }
     mem = try_addresses(&plan);
@@ -368,16 +437,39 @@ tp_clSVMAlloc(cl_context context, cl_svm_mem_flags flags, size_t size,
         tp_icd_release(&mem->obj);
         mem = NULL;
     }
+    return mem;
+}
+
+bool
+tp_icd_svm_free(const struct _cl_context *ctx, const void *ptr, bool is_usm)
+{
+    struct _cl_mem *mem = ctx != NULL ? take(ctx, ptr, is_usm) : NULL;
+
+    if (mem != NULL) {
+        tp_icd_release(&mem->obj);
+    }
+    return mem != NULL;
+}
+
+void *CL_API_CALL
+tp_clSVMAlloc(cl_context context, cl_svm_mem_flags flags, size_t size,
+              cl_uint alignment)
+{
+    struct _cl_context *ctx = tp_icd_check(context, TP_ICD_CONTEXT);
+    const struct tp_icd_svm_want want = {
+        .flags = flags,
+        .size = size,
+        .coherent = (flags & CL_MEM_SVM_FINE_GRAIN_BUFFER) != 0};
+    struct _cl_mem *mem = NULL;
+
+    if (ctx != NULL && flags_are_valid(flags) && size_is_valid(ctx, size, alignment)) {
+        mem = tp_icd_svm_create(ctx, &want);
+    }
     return mem != NULL ? mem->svm : NULL;
 }
 
 void CL_API_CALL
 tp_clSVMFree(cl_context context, void *ptr)
 {
-    const struct _cl_context *ctx = tp_icd_check(context, TP_ICD_CONTEXT);
-    struct _cl_mem *mem = ctx != NULL ? take(ctx, ptr) : NULL;
-
-    if (mem != NULL) {
-        tp_icd_release(&mem->obj);
-    }
+    (void)tp_icd_svm_free(tp_icd_check(context, TP_ICD_CONTEXT), ptr, false);
 }

@@ -68,6 +68,8 @@ struct _cl_kernel {
     uint32_t svm_count;
     bool svm_set; /**< there is or was a list */
     uint32_t svm_sent; /**< mask of the sessions that have the list */
+    uint8_t usm_kinds; /**< tp_icd_usm_bit() of all memory that it may reach */
+    uint64_t usm_changes; /**< tp_icd_svm_changes() of the list */
     _Atomic(struct tp_icd_launch_limits *) limits; /**< of devices it was launched on */
 };
 /** @return facts of the kernel in the session of a device; NULL if not built there. */
