@@ -90,8 +90,10 @@ struct tp_ampi_comm {
 
 /** The communicator of a handle for the calling rank, NULL: there is none. */
 struct tp_ampi_comm *tp_ampi_comm_get(MPI_Comm handle);
-/** A communicator of @p group's ranks, all of which agreed on @p context. Takes @p group. */
-int tp_ampi_comm_create(struct tp_ampi_group *group, uint32_t context,
+/** A communicator of @p group's ranks, all of which agreed on @p context. Takes @p group,
+ *  also with an error. The error handler is that of @p parent, if there is one. */
+int tp_ampi_comm_create(struct tp_ampi_rank *owner, struct tp_ampi_group *group,
+                        uint32_t context, const struct tp_ampi_comm *parent,
                         struct tp_ampi_comm **ret);
 /** Drops a use; the last frees it. */
 void tp_ampi_comm_unref(struct tp_ampi_comm *comm);
@@ -101,6 +103,12 @@ int tp_ampi_comm_agree(struct tp_ampi_comm *comm, const struct tp_ampi_group *gr
                        int tag, uint32_t *ret_context);
 /** Duplicates without attributes; they are the caller's matter. */
 int tp_ampi_comm_dup(struct tp_ampi_comm *comm, struct tp_ampi_comm **ret);
+/** MPI_Comm_split, with its errors reported. */
+int tp_ampi_comm_split(struct tp_ampi_comm *comm, int color, int key, MPI_Comm *ret);
+/** Returns when all ranks have called it. */
+int tp_ampi_comm_meet(struct tp_ampi_comm *comm);
+/** Rank in @p comm of a rank of the world, or MPI_UNDEFINED. */
+int tp_ampi_comm_rank_of(const struct tp_ampi_comm *comm, uint32_t world);
 
 /** One virtual rank: a program's copy on a light thread, or the whole process. */
 struct tp_ampi_rank {
@@ -132,8 +140,10 @@ int tp_ampi_error(struct tp_ampi_comm *comm, int error_class, const char *fmt, .
     TP_PRINTF(3, 4);
 /** Text of the last error of this process, for MPI_Error_string. */
 const char *tp_ampi_error_text(void);
-/** Ends the job with a text. */
+/** Ends the job: tells the other processes, then tp_ampi_exit(). */
 _Noreturn void tp_ampi_abort(int code);
+/** Ends this process. */
+_Noreturn void tp_ampi_exit(int code);
 
 /* ---- datatypes (type.c) ---- */
 
@@ -156,6 +166,9 @@ void tp_ampi_type_ref(MPI_Datatype type);
 void tp_ampi_type_unref(MPI_Datatype type);
 
 /* ---- what collectives build on ---- */
+
+/* Tags of collective messages from here on belong to comm.c. */
+#define TP_AMPI_TAG_OWN 0x7ff00000
 
 /* Return an error class; errors have been reported. @param collective  the messages match those
  * of collectives only. Tags of collectives may have all 31 bits. */

@@ -39,6 +39,9 @@ static const struct tp_config_entry rma[] = {
 static const struct tp_config_entry mdr[] = {
 #include "base/settings/mdr.def"
 };
+static const struct tp_config_entry ampi[] = {
+#include "base/settings/ampi.def"
+};
 static const struct tp_config_entry direct[] = {
 #include "base/settings/direct.def"
 };
@@ -52,6 +55,7 @@ const struct tp_config_room tp_settings_known[] = {
     {"offload", offload, TP_ARRAY_LEN(offload), NULL},
     {"rma", rma, TP_ARRAY_LEN(rma), NULL},
     {"mdr", mdr, TP_ARRAY_LEN(mdr), NULL},
+    {"ampi", ampi, TP_ARRAY_LEN(ampi), NULL},
     {"single", direct, TP_ARRAY_LEN(direct), NULL},
 };
 const size_t tp_settings_known_count = TP_ARRAY_LEN(tp_settings_known);

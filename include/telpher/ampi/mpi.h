@@ -56,7 +56,7 @@ typedef int64_t MPI_Offset;
 #define MPI_MESSAGE_NULL ((MPI_Message)0x0a000000)
 #define MPI_MESSAGE_NO_PROC ((MPI_Message)0x0a000001)
 
-/** What a receive or a test found out. */
+/** Result of a receive or a test. */
 typedef struct MPI_Status {
     int MPI_SOURCE;
     int MPI_TAG;

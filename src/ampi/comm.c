@@ -1,0 +1,559 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Communicators: their making, and the agreement of their members on a context. */
+#include "ampi/process.h"
+
+#include <string.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+
+enum {
+    TAG_MEET = TP_AMPI_TAG_OWN,
+    TAG_AGREE = TP_AMPI_TAG_OWN + 1,
+    TAG_SPLIT = TP_AMPI_TAG_OWN + 2,
+    TAG_GROUP = TP_AMPI_TAG_OWN + 0x10000, /* and the program's tag, 16 bits of it */
+};
+
+struct tp_ampi_comm *
+tp_ampi_comm_get(MPI_Comm handle)
+{
+    if (tp_unlikely(tp_ampi.ctx == NULL)) {
+        return NULL;
+    }
+    if (tp_likely(handle == MPI_COMM_WORLD)) {
+        return tp_ampi_current()->comm_world;
+    }
+    return handle == MPI_COMM_SELF ? tp_ampi_current()->comm_self
+                                   : tp_ampi_handle_get(handle, TP_AMPI_COMM);
+}
+
+static int
+fill(struct tp_ampi_comm *comm, struct tp_ampi_rank *owner, struct tp_ampi_group *group,
+     uint32_t context)
+{
+    comm->refs = 1;
+    comm->owner = owner;
+    comm->group = group;
+    comm->rank = group->rank;
+    comm->size = group->size;
+    comm->context = context;
+    comm->errhandler = MPI_ERRORS_ARE_FATAL;
+    for (uint32_t i = 0; i < 2; i++) {
+        comm->mail[i] = tp_ampi_mail_of(owner, context + i);
+        if (comm->mail[i] == NULL) {
+            return MPI_ERR_NO_MEM;
+        }
+    }
+    comm->handle = tp_ampi_handle_create(TP_AMPI_COMM, comm);
+    return comm->handle != 0 ? MPI_SUCCESS : MPI_ERR_NO_MEM;
+}
+
+int
+tp_ampi_comm_create(struct tp_ampi_rank *owner, struct tp_ampi_group *group,
+                    uint32_t context, const struct tp_ampi_comm *parent,
+                    struct tp_ampi_comm **ret)
+{
+    struct tp_ampi_comm *comm = tp_zalloc(sizeof(*comm), "MPI communicator");
+
+    if (comm == NULL || fill(comm, owner, group, context) != MPI_SUCCESS) {
+        tp_ampi_group_unref(group);
+        tp_free(comm);
+        return MPI_ERR_NO_MEM;
+    }
+    if (parent != NULL) {
+        comm->errhandler = parent->errhandler;
+    }
+    *ret = comm;
+    return MPI_SUCCESS;
+}
+
+void
+tp_ampi_comm_unref(struct tp_ampi_comm *comm)
+{
+    if (--comm->refs == 0) {
+        tp_ampi_group_unref(comm->group);
+        tp_free(comm);
+    }
+}
+
+int
+tp_ampi_comm_rank_of(const struct tp_ampi_comm *comm, uint32_t world)
+{
+    const struct tp_ampi_group *group = comm->group;
+
+    if (world < (uint32_t)group->size && group->world[world] == world) {
+        return (int)world; /* most communicators begin with the first ranks */
+    }
+    for (int i = 0; i < group->size; i++) {
+        if (group->world[i] == world) {
+            return i;
+        }
+    }
+    return MPI_UNDEFINED;
+}
+
+/* ---- agreement ---- */
+
+/*
+ * Gathers @p len bytes of each member of a group, in its order, at all of them: the first
+ * receives from each and sends all to each. Communicators are made rarely.
+ */
+static int
+gather(struct tp_ampi_comm *comm, const struct tp_ampi_group *group, int tag,
+       const void *mine, size_t len, void *all)
+{
+    int first = tp_ampi_comm_rank_of(comm, group->world[0]), error = MPI_SUCCESS;
+    size_t total = len * (size_t)group->size;
+
+    if (comm->rank != first) {
+        error = tp_ampi_send(comm, true, mine, len, MPI_BYTE, first, tag);
+        return error != MPI_SUCCESS ? error
+                                    : tp_ampi_recv(comm, true, all, total, MPI_BYTE,
+                                                   first, tag, MPI_STATUS_IGNORE);
+    }
+    memcpy(all, mine, len);
+    for (int i = 1; i < group->size && error == MPI_SUCCESS; i++) {
+        error = tp_ampi_recv(comm, true, (char *)all + len * (size_t)i, len, MPI_BYTE,
+                             tp_ampi_comm_rank_of(comm, group->world[i]), tag,
+                             MPI_STATUS_IGNORE);
+    }
+    for (int i = 1; i < group->size && error == MPI_SUCCESS; i++) {
+        error = tp_ampi_send(comm, true, all, total, MPI_BYTE,
+                             tp_ampi_comm_rank_of(comm, group->world[i]), tag);
+    }
+    return error;
+}
+
+int
+tp_ampi_comm_meet(struct tp_ampi_comm *comm)
+{
+    int error = MPI_SUCCESS;
+
+    for (int step = 1; step < comm->size && error == MPI_SUCCESS; step *= 2) {
+        error = tp_ampi_sendrecv(
+            comm, true, NULL, 0, MPI_BYTE, (comm->rank + step) % comm->size, TAG_MEET,
+            NULL, 0, MPI_BYTE, (comm->rank - step + comm->size) % comm->size, TAG_MEET,
+            MPI_STATUS_IGNORE);
+    }
+    return error;
+}
+
+/* Takes the next context of all members: the highest. */
+static uint32_t
+take_context(struct tp_ampi_rank *rank, uint32_t highest)
+{
+    rank->next_context = highest + 2;
+    return highest;
+}
+
+int
+tp_ampi_comm_agree(struct tp_ampi_comm *comm, const struct tp_ampi_group *group,
+                   int tag, uint32_t *ret_context)
+{
+    struct tp_ampi_rank *rank = comm->owner;
+    uint32_t *all = tp_alloc_array((size_t)group->size, sizeof(*all), "MPI contexts");
+    uint32_t highest = 0;
+    int error = MPI_ERR_NO_MEM;
+
+    if (all != NULL) {
+        error = gather(comm, group, tag, &rank->next_context, sizeof(*all), all);
+    }
+    for (int i = 0; i < group->size && error == MPI_SUCCESS; i++) {
+        highest = TP_MAX(highest, all[i]);
+    }
+    tp_free(all);
+    *ret_context = take_context(rank, highest);
+    return error;
+}
+
+int
+tp_ampi_comm_dup(struct tp_ampi_comm *comm, struct tp_ampi_comm **ret)
+{
+    uint32_t context;
+    int error = tp_ampi_comm_agree(comm, comm->group, TAG_AGREE, &context);
+
+    if (error != MPI_SUCCESS) {
+        return error;
+    }
+    comm->group->refs++;
+    return tp_ampi_comm_create(comm->owner, comm->group, context, comm, ret);
+}
+
+/* ---- of a group ---- */
+
+static struct tp_ampi_group *
+copy_group(const struct tp_ampi_group *group, uint32_t self)
+{
+    struct tp_ampi_group *copy = tp_ampi_group_create(group->size);
+
+    for (int i = 0; copy != NULL && i < group->size; i++) {
+        copy->world[i] = group->world[i];
+        if (copy->world[i] == self) {
+            copy->rank = i;
+        }
+    }
+    return copy;
+}
+
+/* The communicator of a group's members; others get none. */
+static int
+create_of(struct tp_ampi_comm *parent, const struct tp_ampi_group *group,
+          uint32_t context, MPI_Comm *ret)
+{
+    struct tp_ampi_group *copy = copy_group(group, parent->owner->world);
+    struct tp_ampi_comm *comm;
+    int error;
+
+    *ret = MPI_COMM_NULL;
+    if (copy == NULL) {
+        return MPI_ERR_NO_MEM;
+    }
+    if (copy->rank == MPI_UNDEFINED) {
+        tp_ampi_group_unref(copy);
+        return MPI_SUCCESS;
+    }
+    error = tp_ampi_comm_create(parent->owner, copy, context, parent, &comm);
+    if (error == MPI_SUCCESS) {
+        *ret = comm->handle;
+    }
+    return error;
+}
+
+/* ---- split ---- */
+
+struct wish {
+    int color, key;
+    uint32_t context;
+};
+
+/* Members of the own color, by key, then by rank. */
+static struct tp_ampi_group *
+group_by_color(const struct tp_ampi_comm *comm, const struct wish *all)
+{
+    struct tp_ampi_group *group = tp_ampi_group_create(comm->size);
+    const struct wish *mine = &all[comm->rank];
+    int *keys = tp_alloc_array((size_t)comm->size, sizeof(*keys), "MPI_Comm_split");
+    int count = 0;
+
+    for (int i = 0; group != NULL && keys != NULL && i < comm->size; i++) {
+        int at;
+
+        if (all[i].color != mine->color) {
+            continue;
+        }
+        for (at = count++; at > 0 && keys[at - 1] > all[i].key; at--) {
+            keys[at] = keys[at - 1];
+            group->world[at] = group->world[at - 1];
+        }
+        keys[at] = all[i].key;
+        group->world[at] = comm->group->world[i];
+    }
+    if (keys == NULL) {
+        tp_ampi_group_unref(group);
+        group = NULL;
+    }
+    tp_free(keys);
+    if (group != NULL) {
+        group->size = count;
+    }
+    return group;
+}
+
+static int
+split(struct tp_ampi_comm *comm, int color, int key, MPI_Comm *ret)
+{
+    const struct wish mine = {color, key, comm->owner->next_context};
+    struct wish *all =
+        tp_alloc_array((size_t)comm->size, sizeof(*all), "MPI_Comm_split");
+    struct tp_ampi_group *group = NULL;
+    uint32_t highest = 0;
+    int error = MPI_ERR_NO_MEM;
+
+    *ret = MPI_COMM_NULL;
+    if (all != NULL) {
+        error = gather(comm, comm->group, TAG_SPLIT, &mine, sizeof(mine), all);
+    }
+    for (int i = 0; error == MPI_SUCCESS && i < comm->size; i++) {
+        highest = TP_MAX(highest, all[i].context);
+    }
+    if (error == MPI_SUCCESS) {
+        (void)take_context(comm->owner, highest);
+    }
+    if (error == MPI_SUCCESS && color != MPI_UNDEFINED) {
+        group = group_by_color(comm, all);
+        error = group != NULL ? create_of(comm, group, highest, ret) : MPI_ERR_NO_MEM;
+    }
+    tp_ampi_group_unref(group);
+    tp_free(all);
+    return error;
+}
+
+int
+tp_ampi_comm_split(struct tp_ampi_comm *comm, int color, int key, MPI_Comm *ret)
+{
+    return tp_ampi_error(comm, split(comm, color, key, ret), "cannot split %s by color",
+                         comm->name);
+}
+
+/* A number for the machine: ranks with the same one share memory. */
+static int
+machine_color(void)
+{
+    char name[256] = "";
+    uint32_t hash = 2166136261u;
+
+    (void)gethostname(name, sizeof(name) - 1);
+    for (const char *c = name; *c != '\0'; c++) {
+        hash = (hash ^ (uint8_t)*c) * 16777619u;
+    }
+    return (int)(hash & 0x7fffffff);
+}
+
+/* ---- calls ---- */
+
+/* Finds a communicator for a call, and reports if there is none. */
+static struct tp_ampi_comm *
+find(MPI_Comm handle)
+{
+    struct tp_ampi_comm *comm = tp_ampi_comm_get(handle);
+
+    if (comm == NULL) {
+        (void)tp_ampi_error(NULL, MPI_ERR_COMM, "%#x is no communicator", handle);
+    }
+    return comm;
+}
+
+int
+PMPI_Comm_rank(MPI_Comm handle, int *rank)
+{
+    struct tp_ampi_comm *comm = find(handle);
+
+    if (comm == NULL) {
+        return MPI_ERR_COMM;
+    }
+    *rank = comm->rank;
+    return MPI_SUCCESS;
+}
+TP_MPI_NAME(Comm_rank);
+
+int
+PMPI_Comm_size(MPI_Comm handle, int *size)
+{
+    struct tp_ampi_comm *comm = find(handle);
+
+    if (comm == NULL) {
+        return MPI_ERR_COMM;
+    }
+    *size = comm->size;
+    return MPI_SUCCESS;
+}
+TP_MPI_NAME(Comm_size);
+
+static bool
+has_member(const struct tp_ampi_group *group, uint32_t world)
+{
+    for (int i = 0; i < group->size; i++) {
+        if (group->world[i] == world) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static int
+compare(const struct tp_ampi_group *one, const struct tp_ampi_group *other)
+{
+    if (one->size != other->size) {
+        return MPI_UNEQUAL;
+    }
+    if (memcmp(one->world, other->world, (size_t)one->size * sizeof(one->world[0])) ==
+        0) {
+        return MPI_CONGRUENT;
+    }
+    for (int i = 0; i < one->size; i++) {
+        if (!has_member(other, one->world[i])) {
+            return MPI_UNEQUAL;
+        }
+    }
+    return MPI_SIMILAR;
+}
+
+int
+PMPI_Comm_compare(MPI_Comm one, MPI_Comm other, int *result)
+{
+    struct tp_ampi_comm *a = find(one), *b = a != NULL ? find(other) : NULL;
+
+    if (b == NULL) {
+        return MPI_ERR_COMM;
+    }
+    *result = a == b ? MPI_IDENT : compare(a->group, b->group);
+    return MPI_SUCCESS;
+}
+TP_MPI_NAME(Comm_compare);
+
+int
+PMPI_Comm_dup(MPI_Comm handle, MPI_Comm *ret)
+{
+    struct tp_ampi_comm *comm, *copy;
+    int error = MPI_ERR_COMM;
+
+    tp_ampi_enter();
+    *ret = MPI_COMM_NULL;
+    comm = find(handle);
+    if (comm != NULL) {
+        error = tp_ampi_comm_dup(comm, &copy);
+        (void)tp_ampi_error(comm, error, "cannot duplicate %s", comm->name);
+        *ret = error == MPI_SUCCESS ? copy->handle : MPI_COMM_NULL;
+    }
+    tp_ampi_leave();
+    return error;
+}
+TP_MPI_NAME(Comm_dup);
+
+static int
+create(MPI_Comm handle, MPI_Group group_handle, bool members_only, int tag,
+       MPI_Comm *ret)
+{
+    struct tp_ampi_comm *comm = find(handle);
+    struct tp_ampi_group *group = tp_ampi_group_get(group_handle);
+    uint32_t context;
+    int error;
+
+    *ret = MPI_COMM_NULL;
+    if (comm == NULL) {
+        return MPI_ERR_COMM;
+    }
+    if (group == NULL) {
+        return tp_ampi_error(comm, MPI_ERR_GROUP, "%#x is no group", group_handle);
+    }
+    if (members_only && group->size == 0) {
+        return MPI_SUCCESS;
+    }
+    error = tp_ampi_comm_agree(comm, members_only ? group : comm->group, tag, &context);
+    if (error == MPI_SUCCESS) {
+        error = create_of(comm, group, context, ret);
+    }
+    return tp_ampi_error(comm, error, "cannot create a communicator of %s", comm->name);
+}
+
+int
+PMPI_Comm_create(MPI_Comm comm, MPI_Group group, MPI_Comm *ret)
+{
+    int error;
+
+    tp_ampi_enter();
+    error = create(comm, group, false, TAG_AGREE, ret);
+    tp_ampi_leave();
+    return error;
+}
+TP_MPI_NAME(Comm_create);
+
+int
+PMPI_Comm_create_group(MPI_Comm comm, MPI_Group group, int tag, MPI_Comm *ret)
+{
+    int error;
+
+    tp_ampi_enter();
+    error = create(comm, group, true, TAG_GROUP + (tag & 0xffff), ret);
+    tp_ampi_leave();
+    return error;
+}
+TP_MPI_NAME(Comm_create_group);
+
+int
+PMPI_Comm_split(MPI_Comm handle, int color, int key, MPI_Comm *ret)
+{
+    struct tp_ampi_comm *comm;
+    int error = MPI_ERR_COMM;
+
+    tp_ampi_enter();
+    comm = find(handle);
+    if (comm != NULL) {
+        error = tp_ampi_comm_split(comm, color, key, ret);
+    }
+    tp_ampi_leave();
+    return error;
+}
+TP_MPI_NAME(Comm_split);
+
+int
+PMPI_Comm_split_type(MPI_Comm comm, int type, int key, MPI_Info info, MPI_Comm *ret)
+{
+    (void)info;
+    if (type != MPI_COMM_TYPE_SHARED && type != MPI_UNDEFINED) {
+        return tp_ampi_error(tp_ampi_comm_get(comm), MPI_ERR_ARG,
+                             "%d is no type of MPI_Comm_split_type", type);
+    }
+    return PMPI_Comm_split(comm, type == MPI_UNDEFINED ? type : machine_color(), key,
+                           ret);
+}
+TP_MPI_NAME(Comm_split_type);
+
+int
+PMPI_Comm_free(MPI_Comm *handle)
+{
+    struct tp_ampi_comm *comm = find(*handle);
+
+    if (comm == NULL) {
+        return MPI_ERR_COMM;
+    }
+    if (tp_ampi_is_predefined(*handle)) {
+        return tp_ampi_error(comm, MPI_ERR_COMM, "%s is never freed", comm->name);
+    }
+    tp_ampi_enter();
+    tp_ampi_handle_destroy(*handle);
+    tp_ampi_comm_unref(comm);
+    *handle = MPI_COMM_NULL;
+    tp_ampi_leave();
+    return MPI_SUCCESS;
+}
+TP_MPI_NAME(Comm_free);
+
+int
+PMPI_Comm_group(MPI_Comm handle, MPI_Group *group)
+{
+    struct tp_ampi_comm *comm = find(handle);
+
+    if (comm == NULL) {
+        return MPI_ERR_COMM;
+    }
+    comm->group->refs++;
+    return tp_ampi_error(comm, tp_ampi_group_give(comm->group, group),
+                         "no memory for a group");
+}
+TP_MPI_NAME(Comm_group);
+
+int
+PMPI_Comm_test_inter(MPI_Comm handle, int *flag)
+{
+    *flag = 0; /* there is no call that makes one */
+    return find(handle) != NULL ? MPI_SUCCESS : MPI_ERR_COMM;
+}
+TP_MPI_NAME(Comm_test_inter);
+
+int
+PMPI_Comm_set_name(MPI_Comm handle, const char *name)
+{
+    struct tp_ampi_comm *comm = find(handle);
+
+    if (comm == NULL) {
+        return MPI_ERR_COMM;
+    }
+    (void)strncpy(comm->name, name, sizeof(comm->name) - 1);
+    return MPI_SUCCESS;
+}
+TP_MPI_NAME(Comm_set_name);
+
+int
+PMPI_Comm_get_name(MPI_Comm handle, char *name, int *length)
+{
+    struct tp_ampi_comm *comm = find(handle);
+
+    if (comm == NULL) {
+        return MPI_ERR_COMM;
+    }
+    (void)strcpy(name, comm->name);
+    *length = (int)strlen(name);
+    return MPI_SUCCESS;
+}
+TP_MPI_NAME(Comm_get_name);

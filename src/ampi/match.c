@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Matching: the queues of a context at a rank, in the order of receives and of messages. */
+#include <string.h>
+
+#include "ampi/match.h"
+#include "base/alloc.h"
+
+static bool
+grow_mails(struct tp_ampi_rank *rank, uint32_t context)
+{
+    uint32_t count = TP_MAX(2 * rank->mail_count, context + 16);
+    struct tp_ampi_mail **mails = tp_realloc_array(
+        rank->mails, count, sizeof(struct tp_ampi_mail *), "MPI contexts");
+
+    if (mails == NULL) {
+        return false;
+    }
+    memset(mails + rank->mail_count, 0,
+           (count - rank->mail_count) * sizeof(struct tp_ampi_mail *));
+    rank->mails = mails;
+    rank->mail_count = count;
+    return true;
+}
+
+struct tp_ampi_mail *
+tp_ampi_mail_of(struct tp_ampi_rank *rank, uint32_t context)
+{
+    struct tp_ampi_mail *mail;
+
+    if (tp_unlikely(context >= rank->mail_count) && !grow_mails(rank, context)) {
+        return NULL;
+    }
+    mail = rank->mails[context];
+    if (tp_unlikely(mail == NULL)) {
+        mail = tp_zalloc(sizeof(*mail), "MPI context");
+        if (mail == NULL) {
+            return NULL;
+        }
+        tp_list_init(&mail->posted);
+        tp_list_init(&mail->unexpected);
+        rank->mails[context] = mail;
+    }
+    return mail;
+}
+
+void
+tp_ampi_mails_fini(struct tp_ampi_rank *rank)
+{
+    for (uint32_t i = 0; i < rank->mail_count; i++) {
+        struct tp_ampi_mail *mail = rank->mails[i];
+
+        if (mail != NULL) {
+            tp_list_for_each_entry_safe(struct tp_ampi_unexpected, u, &mail->unexpected,
+                                        link) {
+                tp_ampi_unexpected_destroy(u);
+            }
+            tp_free(mail);
+        }
+    }
+    tp_free(rank->mails);
+    rank->mails = NULL;
+    rank->mail_count = 0;
+}
+
+static inline bool
+is_match(int from, int tag, const struct tp_ampi_envelope *env)
+{
+    return (from == env->source || from == MPI_ANY_SOURCE) &&
+           (tag == env->tag || tag == MPI_ANY_TAG);
+}
+
+struct tp_ampi_request *
+tp_ampi_match_posted(struct tp_ampi_mail *mail, const struct tp_ampi_envelope *env)
+{
+    tp_list_for_each_entry(struct tp_ampi_request, req, &mail->posted, link) {
+        if (is_match(req->peer, req->tag, env)) {
+            tp_list_remove(&req->link);
+            return req;
+        }
+    }
+    return NULL;
+}
+
+struct tp_ampi_unexpected *
+tp_ampi_match_unexpected(struct tp_ampi_mail *mail, int from, int tag)
+{
+    tp_list_for_each_entry(struct tp_ampi_unexpected, u, &mail->unexpected, link) {
+        if (is_match(from, tag, &u->env)) {
+            return u;
+        }
+    }
+    return NULL;
+}
+
+struct tp_ampi_unexpected *
+tp_ampi_keep(struct tp_ampi_mail *mail, const struct tp_ampi_envelope *env,
+             uint32_t process, const void *data)
+{
+    size_t len = env->kind == TP_AMPI_EAGER ? (size_t)env->len : 0;
+    struct tp_ampi_unexpected *u = tp_malloc(sizeof(*u), "unexpected MPI message");
+
+    if (u == NULL) {
+        return NULL;
+    }
+    u->env = *env;
+    u->process = process;
+    u->comm = NULL;
+    u->sender = NULL;
+    u->data = u->small;
+    if (len > sizeof(u->small)) {
+        u->data = tp_malloc(len, "unexpected MPI message");
+        if (u->data == NULL) {
+            tp_free(u);
+            return NULL;
+        }
+    }
+    if (len != 0) {
+        memcpy(u->data, data, len);
+    }
+    tp_list_init(&u->link);
+    tp_list_push_back(&mail->unexpected, &u->link);
+    return u;
+}
+
+void
+tp_ampi_unexpected_destroy(struct tp_ampi_unexpected *u)
+{
+    tp_list_remove(&u->link);
+    if (u->data != u->small) {
+        tp_free(u->data);
+    }
+    tp_free(u);
+}

@@ -1,0 +1,341 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* This process of the job: start, the loop that lets ranks and the network go on, and end. */
+#include "ampi/process.h"
+
+#include <getopt.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/trace/log.h"
+
+/* Sleep of a process without work; a lost process is noticed between two sleeps. */
+#define IDLE_NS UINT64_C(100000000)
+/* Turns after which a process that never sleeps looks for a lost process. */
+#define TURNS 65536
+/* Time for all processes to begin and to end. */
+#define MEET_NS UINT64_C(60000000000)
+
+enum { CONTEXT_WORLD = 0, CONTEXT_SELF = 2, CONTEXT_FIRST = 4 };
+
+struct tp_ampi_process tp_ampi;
+
+struct tp_ampi_rank *
+tp_ampi_current(void)
+{
+    const struct tp_light *light = tp_ampi.lights.current;
+
+    return light != NULL ? light->owner : tp_ampi.ranks;
+}
+
+uint32_t
+tp_ampi_world_size(void)
+{
+    return tp_ampi.world_size;
+}
+
+uint32_t
+tp_ampi_process_of(uint32_t world_rank)
+{
+    return tp_ampi.places[world_rank].process;
+}
+
+/* ---- the loop ---- */
+
+/* A lost process takes its ranks with it, so the job ends. */
+static void
+check_peers(void)
+{
+    for (uint32_t p = 0; p < tp_ampi.processes; p++) {
+        if (p != tp_ampi.process && !tp_ampi.over &&
+            telpher_peer_status(tp_ampi.ctx, p) != TELPHER_OK) {
+            (void)fprintf(stderr,
+                          "telpher-ampi: process %u of %u is lost: the job ends\n", p,
+                          tp_ampi.processes);
+            tp_ampi_abort(1);
+        }
+    }
+}
+
+void
+tp_ampi_turn(bool may_sleep)
+{
+    static uint32_t turns;
+    bool ran = false;
+
+    if (tp_unlikely(++turns % TURNS == 0)) {
+        check_peers();
+    }
+    if (!tp_list_is_empty(&tp_ampi.lights.ready)) {
+        uint32_t left = 16; /* then the network has its turn */
+
+        while (left-- != 0 && tp_lights_run(&tp_ampi.lights)) {
+            ran = true;
+        }
+        if (!tp_list_is_empty(&tp_ampi.starved)) {
+            tp_ampi_lights_feed();
+        }
+    }
+    if (tp_unlikely(tp_ampi.multiple)) {
+        (void)telpher_progress(tp_ampi.ctx);
+        (void)pthread_mutex_unlock(&tp_ampi.lock);
+        sched_yield();
+        (void)pthread_mutex_lock(&tp_ampi.lock);
+    } else if (ran || !may_sleep || !tp_list_is_empty(&tp_ampi.lights.ready)) {
+        (void)telpher_progress(tp_ampi.ctx);
+    } else if (telpher_progress_wait(tp_ampi.ctx, IDLE_NS) == TELPHER_ERR_TIMEOUT) {
+        check_peers();
+    }
+}
+
+/* The state of libc that getopt() has for a program is each rank's own. */
+static void
+save_libc(struct tp_ampi_rank *rank)
+{
+    rank->optind = optind;
+    rank->opterr = opterr;
+    rank->optopt = optopt;
+    rank->optarg = optarg;
+}
+
+static void
+restore_libc(const struct tp_ampi_rank *rank)
+{
+    optind = rank->optind;
+    opterr = rank->opterr;
+    optopt = rank->optopt;
+    optarg = rank->optarg;
+}
+
+static void
+suspend(void)
+{
+    struct tp_ampi_rank *rank = tp_ampi_current();
+
+    save_libc(rank);
+    tp_lights_suspend(&tp_ampi.lights);
+    restore_libc(rank);
+}
+
+void
+tp_ampi_block(struct tp_ampi_waiter *waiter)
+{
+    while (waiter->needed > 0) {
+        if (waiter->light != NULL) {
+            suspend();
+        } else {
+            tp_ampi_turn(true);
+        }
+    }
+}
+
+void
+tp_ampi_yield(void)
+{
+    if (tp_ampi.lights.current != NULL) {
+        tp_lights_wake(&tp_ampi.lights, tp_ampi.lights.current);
+        suspend();
+    } else {
+        tp_ampi_turn(false);
+    }
+}
+
+/* ---- start ---- */
+
+/* Ranks are spread in blocks: the first processes have one more. */
+static bool
+place_ranks(void)
+{
+    uint32_t each = tp_ampi.world_size / tp_ampi.processes;
+    uint32_t more = tp_ampi.world_size % tp_ampi.processes, world = 0;
+
+    tp_ampi.places =
+        tp_alloc_array(tp_ampi.world_size, sizeof(*tp_ampi.places), "MPI ranks");
+    if (tp_ampi.places == NULL) {
+        return false;
+    }
+    for (uint32_t p = 0; p < tp_ampi.processes; p++) {
+        for (uint32_t i = 0; i < each + (p < more); i++) {
+            tp_ampi.places[world++] = (struct tp_ampi_place){.process = p, .local = i};
+        }
+    }
+    tp_ampi.rank_count = each + (tp_ampi.process < more);
+    return true;
+}
+
+static struct tp_ampi_comm *
+make_comm(struct tp_ampi_rank *rank, uint32_t first, uint32_t count, uint32_t context,
+          MPI_Comm handle, const char *name)
+{
+    struct tp_ampi_group *group = tp_ampi_group_create((int)count);
+    struct tp_ampi_comm *comm;
+
+    if (group == NULL) {
+        return NULL;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        group->world[i] = first + i;
+    }
+    group->rank = (int)(rank->world - first);
+    if (tp_ampi_comm_create(rank, group, context, NULL, &comm) != MPI_SUCCESS) {
+        return NULL;
+    }
+    tp_ampi_handle_destroy(comm->handle);
+    comm->handle = handle;
+    (void)snprintf(comm->name, sizeof(comm->name), "%s", name);
+    return comm;
+}
+
+static bool
+init_rank(struct tp_ampi_rank *rank, uint32_t world, uint32_t local)
+{
+    rank->world = world;
+    rank->local = local;
+    rank->next_context = CONTEXT_FIRST;
+    rank->optind = 1;
+    rank->opterr = 1;
+    rank->comm_world = make_comm(rank, 0, tp_ampi.world_size, CONTEXT_WORLD,
+                                 MPI_COMM_WORLD, "MPI_COMM_WORLD");
+    rank->comm_self =
+        make_comm(rank, world, 1, CONTEXT_SELF, MPI_COMM_SELF, "MPI_COMM_SELF");
+    return rank->comm_world != NULL && rank->comm_self != NULL;
+}
+
+static bool
+make_ranks(void)
+{
+    uint32_t first = 0;
+
+    if (!place_ranks()) {
+        return false;
+    }
+    tp_ampi.ranks =
+        tp_alloc_array(tp_ampi.rank_count, sizeof(*tp_ampi.ranks), "MPI ranks");
+    tp_ampi.eager_max =
+        tp_alloc_array(tp_ampi.processes, sizeof(*tp_ampi.eager_max), "MPI ranks");
+    if (tp_ampi.ranks == NULL || tp_ampi.eager_max == NULL) {
+        return false;
+    }
+    while (tp_ampi.places[first].process != tp_ampi.process) {
+        first++;
+    }
+    for (uint32_t i = 0; i < tp_ampi.rank_count; i++) {
+        if (!init_rank(&tp_ampi.ranks[i], first + i, i)) {
+            return false;
+        }
+    }
+    tp_list_init(&tp_ampi.starved);
+    return tp_lights_init(&tp_ampi.lights,
+                          (tp_ampi.virtual_ranks ? tp_ampi.rank_count : 0) +
+                              (size_t)tp_ampi.settings.collectives,
+                          tp_ampi.settings.stack_bytes) == TELPHER_OK;
+}
+
+static bool
+join(telpher_error *err)
+{
+    telpher_status status = telpher_context_create(NULL, &tp_ampi.ctx, err);
+
+    if (status != TELPHER_OK) {
+        tp_ampi.ctx = NULL;
+        return false;
+    }
+    tp_ampi.process = telpher_context_rank(tp_ampi.ctx);
+    tp_ampi.processes = telpher_context_size(tp_ampi.ctx);
+    return true;
+}
+
+bool
+tp_ampi_process_start(uint32_t ranks)
+{
+    telpher_error err = {0};
+
+    if (!tp_ampi_settings_load(&tp_ampi.settings)) {
+        return false;
+    }
+    if (!join(&err)) {
+        (void)fprintf(stderr, "telpher-ampi: %s\n", err.text);
+        return false;
+    }
+    if (ranks != 0 && ranks < tp_ampi.processes) {
+        (void)fprintf(stderr,
+                      "telpher-ampi: %u virtual ranks are fewer than the %u processes: "
+                      "start fewer processes\n",
+                      ranks, tp_ampi.processes);
+        return false;
+    }
+    tp_ampi.world_size = ranks != 0 ? ranks : tp_ampi.processes;
+    tp_ampi.virtual_ranks = tp_ampi.world_size != tp_ampi.processes;
+    tp_ampi.main_thread = pthread_self();
+    if (!make_ranks() ||
+        telpher_msg_handler(tp_ampi.ctx, TP_AMPI_HANDLER, NULL, tp_ampi_on_message,
+                            NULL) != TELPHER_OK ||
+        telpher_barrier(tp_ampi.ctx, MEET_NS) != TELPHER_OK) {
+        (void)fprintf(stderr, "telpher-ampi: cannot start: %s\n",
+                      telpher_last_error(tp_ampi.ctx));
+        return false;
+    }
+    return true;
+}
+
+/* ---- end ---- */
+
+void
+tp_ampi_process_stop(void)
+{
+    tp_ampi.over = true;
+    (void)telpher_barrier(tp_ampi.ctx,
+                          MEET_NS); /* a process that is gone later is not lost */
+    for (uint32_t i = 0; i < tp_ampi.rank_count; i++) {
+        tp_ampi_mails_fini(&tp_ampi.ranks[i]);
+    }
+    tp_ampi_channels_fini();
+    telpher_context_destroy(tp_ampi.ctx);
+    tp_ampi.ctx = NULL;
+    tp_ampi_requests_fini();
+}
+
+void
+tp_ampi_exit(int code)
+{
+    (void)fflush(NULL);
+    _exit(code);
+}
+
+void
+tp_ampi_abort(int code)
+{
+    const struct tp_ampi_envelope env = {.kind = TP_AMPI_ABORT, .tag = code};
+
+    for (uint32_t p = 0; tp_ampi.ctx != NULL && p < tp_ampi.processes; p++) {
+        if (p != tp_ampi.process) {
+            (void)tp_ampi_transmit(p, &env, NULL, 0);
+        }
+    }
+    if (tp_ampi.ctx != NULL) {
+        (void)telpher_progress(tp_ampi.ctx);
+    }
+    tp_ampi_exit(code != 0 ? code : 1);
+}
+
+int
+tp_ampi_class_of(telpher_status status)
+{
+    switch (status) {
+    case TELPHER_OK:
+    case TELPHER_IN_PROGRESS:
+        return MPI_SUCCESS;
+    case TELPHER_ERR_TRUNCATED:
+        return MPI_ERR_TRUNCATE;
+    case TELPHER_ERR_PEER_LOST:
+        return MPI_ERR_PROC_FAILED;
+    case TELPHER_ERR_NO_MEMORY:
+        return MPI_ERR_NO_MEM;
+    case TELPHER_ERR_RANGE:
+        return MPI_ERR_BUFFER;
+    default:
+        return MPI_ERR_OTHER;
+    }
+}

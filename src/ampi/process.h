@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* This process of the job: its context, ranks and light threads. */
+#ifndef TELPHER_AMPI_PROCESS_H
+#define TELPHER_AMPI_PROCESS_H
+
+#include <pthread.h>
+
+#include <telpher/channel.h>
+#include <telpher/context.h>
+#include <telpher/mem.h>
+#include <telpher/msg.h>
+
+#include "ampi/match.h"
+
+enum {
+    TP_AMPI_HANDLER = TELPHER_HANDLERS - 10, /**< of all our messages */
+    TP_AMPI_OUT_BYTES = 16 << 10, /**< envelope and data of an eager message, at most */
+};
+
+/** Settings: src/base/settings/ampi.def. */
+struct tp_ampi_settings {
+    int collectives;
+    size_t stack_bytes;
+};
+
+struct tp_ampi_process {
+    telpher_context *ctx; /**< NULL: not started */
+    bool over, multiple; /**< MPI_Finalize was called; MPI_THREAD_MULTIPLE */
+    bool virtual_ranks; /**< each rank has a light thread and globals of its own */
+    int thread_level;
+    uint32_t process, processes; /**< number of this one, of all */
+    uint32_t world_size, rank_count; /**< ranks of all, of this process */
+    struct tp_ampi_place *places; /**< of the ranks of the world */
+    struct tp_ampi_rank *ranks; /**< of this process */
+    size_t *eager_max; /**< [bytes] of data, by process; 0 = not known yet */
+    struct tp_lights lights;
+    struct tp_list starved; /**< collectives that wait for a free light thread */
+    pthread_t main_thread;
+    pthread_mutex_t lock; /**< with MPI_THREAD_MULTIPLE */
+    struct tp_ampi_settings settings;
+    _Alignas(16) uint8_t out[TP_AMPI_OUT_BYTES]; /**< message that is being built */
+};
+
+extern struct tp_ampi_process tp_ampi;
+
+/** Joins the job. @param ranks  of the world; 0: one a process. Reports errors itself. */
+bool tp_ampi_process_start(uint32_t ranks);
+/** Leaves the job. */
+void tp_ampi_process_stop(void);
+/** One turn: light threads that are ready, the network. Sleeps if there is nothing.
+ *  Only on the process's own stack. */
+void tp_ampi_turn(bool may_sleep);
+/** Waits until waiter->needed is 0. */
+void tp_ampi_block(struct tp_ampi_waiter *waiter);
+/** Lets other ranks and the network go on. */
+void tp_ampi_yield(void);
+/** Loads the settings. @return false: one is wrong, which has been reported */
+bool tp_ampi_settings_load(struct tp_ampi_settings *ret);
+/** Sends an envelope and @p len bytes to a process. */
+telpher_status tp_ampi_transmit(uint32_t process, const struct tp_ampi_envelope *env,
+                                const void *data, size_t len);
+/** The class of an error of the transport. */
+int tp_ampi_class_of(telpher_status status);
+/** Has the memory no processor's access? */
+static inline bool
+tp_ampi_is_device(const void *at)
+{
+    telpher_mem_info info = {.struct_size = sizeof(info)};
+
+    return telpher_mem_query(tp_ampi.ctx, at, &info) == TELPHER_OK &&
+           info.kind != TELPHER_MEM_HOST;
+}
+
+/* Calls that use shared state stand between these two. */
+static inline void
+tp_ampi_enter(void)
+{
+    if (tp_unlikely(tp_ampi.multiple)) {
+        (void)pthread_mutex_lock(&tp_ampi.lock);
+    }
+}
+
+static inline void
+tp_ampi_leave(void)
+{
+    if (tp_unlikely(tp_ampi.multiple)) {
+        (void)pthread_mutex_unlock(&tp_ampi.lock);
+    }
+}
+
+#endif

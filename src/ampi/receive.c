@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Receives: messages meet posted receives, or are kept until one is posted. */
+#include <string.h>
+
+#include "ampi/process.h"
+#include "base/alloc.h"
+#include "base/trace/log.h"
+
+int
+tp_ampi_request_layout(struct tp_ampi_request *req, bool pack)
+{
+    ptrdiff_t offset;
+
+    req->packed = NULL;
+    if (tp_ampi_type_span(req->type, req->count, &offset, &req->cap) &&
+        req->mode != TP_AMPI_BUFFERED) {
+        req->data = (char *)req->buf + offset;
+        return MPI_SUCCESS;
+    }
+    req->packed = tp_malloc(req->cap, "packed MPI data");
+    if (req->packed == NULL) {
+        return MPI_ERR_NO_MEM;
+    }
+    if (pack) {
+        tp_ampi_type_pack(req->buf, req->count, req->type, req->packed);
+    }
+    req->data = req->packed;
+    return MPI_SUCCESS;
+}
+
+static void
+set_got(struct tp_ampi_request *req, int source, int tag, size_t len)
+{
+    req->source = source;
+    req->got_tag = tag;
+    req->got = TP_MIN(len, req->cap);
+}
+
+static int
+class_of_len(const struct tp_ampi_request *req, size_t len)
+{
+    return len > req->cap ? MPI_ERR_TRUNCATE : MPI_SUCCESS;
+}
+
+static void
+copy(void *dst, const void *src, size_t len)
+{
+    if (len == 0) {
+        return;
+    }
+    if (tp_ampi_is_device(dst) || tp_ampi_is_device(src)) {
+        (void)telpher_mem_copy(tp_ampi.ctx, dst, src, len);
+    } else {
+        memcpy(dst, src, len);
+    }
+}
+
+void
+tp_ampi_take_eager(struct tp_ampi_request *req, const struct tp_ampi_envelope *env,
+                   const void *data)
+{
+    size_t len = (size_t)env->len;
+
+    set_got(req, env->source, env->tag, len);
+    if (req->packed != NULL) {
+        tp_ampi_type_unpack(data, req->got, req->buf, req->count, req->type);
+    } else {
+        copy(req->data, data, req->got);
+    }
+    tp_ampi_request_complete(req, class_of_len(req, len));
+}
+
+void
+tp_ampi_take_local(struct tp_ampi_request *req, struct tp_ampi_request *sender,
+                   int source)
+{
+    const struct tp_ampi_envelope env = {
+        .source = source, .tag = sender->tag, .len = sender->cap};
+
+    tp_ampi_take_eager(req, &env, sender->data);
+    tp_ampi_request_part(sender, MPI_SUCCESS);
+}
+
+/* ---- long data ---- */
+
+static void
+end_long(struct tp_ampi_request *req, telpher_status status, size_t len)
+{
+    int error = status == TELPHER_OK ? MPI_SUCCESS : tp_ampi_class_of(status);
+
+    req->got = TP_MIN(len, req->cap);
+    if (req->packed != NULL) {
+        tp_ampi_type_unpack(req->packed, req->got, req->buf, req->count, req->type);
+    }
+    tp_ampi_request_complete(req, error);
+}
+
+static void
+received(void *user, telpher_status status, size_t len)
+{
+    end_long(user, status, len);
+}
+
+static void
+take_long(struct tp_ampi_request *req, const struct tp_ampi_envelope *env,
+          uint32_t process)
+{
+    const telpher_xfer_params xfer = {
+        .struct_size = sizeof(xfer), .on_done = received, .user = req};
+    telpher_channel *channel = tp_ampi_channel_get(process, env->id);
+    telpher_status status = TELPHER_ERR_NO_MEMORY;
+    size_t len = 0;
+
+    set_got(req, env->source, env->tag, (size_t)env->len);
+    if (channel != NULL) {
+        /* the channel is in order, so it may be named to the sender before data is here */
+        status = telpher_channel_recv(channel, req->data, req->cap, &xfer, NULL, &len);
+        tp_ampi_channel_release(process, env->id, (env->flags & TP_AMPI_SYNC) != 0);
+    }
+    if (status != TELPHER_IN_PROGRESS) {
+        end_long(req, status, len);
+    }
+}
+
+static void
+tell_matched(const struct tp_ampi_envelope *env, uint32_t process)
+{
+    const struct tp_ampi_envelope answer = {.kind = TP_AMPI_MATCHED, .id = env->id};
+
+    if ((env->flags & TP_AMPI_SYNC) != 0) {
+        (void)tp_ampi_transmit(process, &answer, NULL, 0);
+    }
+}
+
+/* ---- meeting ---- */
+
+void
+tp_ampi_take_unexpected(struct tp_ampi_request *req, struct tp_ampi_unexpected *u)
+{
+    switch (u->env.kind) {
+    case TP_AMPI_EAGER:
+        tell_matched(&u->env, u->process);
+        tp_ampi_take_eager(req, &u->env, u->data);
+        break;
+    case TP_AMPI_LONG:
+        take_long(req, &u->env, u->process);
+        break;
+    default:
+        tp_ampi_take_local(req, u->sender, u->env.source);
+        break;
+    }
+    tp_ampi_unexpected_destroy(u);
+}
+
+void
+tp_ampi_post(struct tp_ampi_request *req)
+{
+    struct tp_ampi_mail *mail = req->comm->mail[req->collective];
+    struct tp_ampi_unexpected *u;
+    int error = tp_ampi_request_layout(req, false);
+
+    if (error != MPI_SUCCESS) {
+        tp_ampi_request_complete(req, error);
+        return;
+    }
+    u = tp_ampi_match_unexpected(mail, req->peer, req->tag);
+    if (u != NULL) {
+        tp_ampi_take_unexpected(req, u);
+    } else {
+        tp_list_push_back(&mail->posted, &req->link);
+    }
+}
+
+static void
+on_data(const struct tp_ampi_envelope *env, uint32_t process, const void *data)
+{
+    struct tp_ampi_mail *mail = tp_ampi_mail_of(&tp_ampi.ranks[env->to], env->context);
+    struct tp_ampi_request *req = mail != NULL ? tp_ampi_match_posted(mail, env) : NULL;
+
+    if (req == NULL) {
+        if (env->kind == TP_AMPI_LONG) { /* the channel must be open before its data */
+            (void)tp_ampi_channel_get(process, env->id);
+        }
+        if (mail == NULL || tp_ampi_keep(mail, env, process, data) == NULL) {
+            tp_error("ampi", "no memory for a message of %zu bytes", (size_t)env->len);
+            tp_ampi_abort(MPI_ERR_NO_MEM);
+        }
+    } else if (env->kind == TP_AMPI_LONG) {
+        take_long(req, env, process);
+    } else {
+        tell_matched(env, process);
+        tp_ampi_take_eager(req, env, data);
+    }
+}
+
+/* Checks what the rest of this file relies on. */
+static bool
+is_sound(const telpher_msg *msg, const struct tp_ampi_envelope *env)
+{
+    size_t len = msg->params_len - sizeof(*env);
+
+    switch (env->kind) {
+    case TP_AMPI_EAGER:
+        return env->len == len && env->to < tp_ampi.rank_count;
+    case TP_AMPI_LONG:
+        return len == 0 && env->to < tp_ampi.rank_count;
+    case TP_AMPI_RELEASED:
+        return len % sizeof(uint32_t) == 0 && env->len == len / sizeof(uint32_t);
+    default:
+        return len == 0 && env->kind < TP_AMPI_LOCAL;
+    }
+}
+
+void
+tp_ampi_on_message(telpher_context *ctx, telpher_msg *msg, void *user)
+{
+    const struct tp_ampi_envelope *env = msg->params;
+
+    (void)ctx;
+    (void)user;
+    if (msg->status != TELPHER_OK || msg->params_len < sizeof(*env) ||
+        !is_sound(msg, env)) {
+        tp_error("ampi", "process %u sent a message that makes no sense", msg->from);
+        return;
+    }
+    switch (env->kind) {
+    case TP_AMPI_MATCHED:
+        tp_ampi_on_matched(env->id);
+        break;
+    case TP_AMPI_RELEASED:
+        tp_ampi_on_released(msg->from, (const uint32_t *)(env + 1), (size_t)env->len);
+        break;
+    case TP_AMPI_ABORT:
+        tp_ampi_exit(env->tag);
+    default:
+        on_data(env, msg->from, env + 1);
+        break;
+    }
+}

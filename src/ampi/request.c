@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Requests: operations under way, from start to completion. */
+#include <string.h>
+
+#include "ampi/process.h"
+#include "base/alloc.h"
+
+static struct tp_list free_requests = {&free_requests, &free_requests};
+
+struct tp_ampi_request *
+tp_ampi_request_take(enum tp_ampi_request_kind kind)
+{
+    struct tp_list *link = tp_list_pop_front(&free_requests);
+    struct tp_ampi_request *req =
+        link != NULL ? tp_list_entry(link, struct tp_ampi_request, link)
+                     : tp_malloc(sizeof(*req), "MPI request");
+
+    if (req != NULL) {
+        memset(req, 0, sizeof(*req));
+        tp_list_init(&req->link);
+        req->kind = (uint8_t)kind;
+    }
+    return req;
+}
+
+void
+tp_ampi_request_give(struct tp_ampi_request *req)
+{
+    if (req->handle != 0) {
+        tp_ampi_handle_destroy(req->handle);
+        req->handle = 0;
+    }
+    if (req->holds) {
+        tp_ampi_type_unref(req->type);
+        tp_ampi_comm_unref(req->comm);
+    }
+    if (req->destroy != NULL) {
+        req->destroy(req->arg);
+    }
+    tp_list_push_front(&free_requests, &req->link);
+}
+
+void
+tp_ampi_requests_fini(void)
+{
+    struct tp_list *link;
+
+    while ((link = tp_list_pop_front(&free_requests)) != NULL) {
+        tp_free(tp_list_entry(link, struct tp_ampi_request, link));
+    }
+}
+
+void
+tp_ampi_request_init(struct tp_ampi_request *req, enum tp_ampi_request_kind kind,
+                     struct tp_ampi_comm *comm, bool collective, const void *buf,
+                     size_t count, MPI_Datatype type, int peer, int tag)
+{
+    memset(req, 0, sizeof(*req));
+    tp_list_init(&req->link);
+    req->kind = (uint8_t)kind;
+    req->comm = comm;
+    req->collective = collective;
+    req->buf = (void *)(uintptr_t)buf;
+    req->count = count;
+    req->type = type;
+    req->peer = peer;
+    req->tag = tag;
+}
+
+int
+tp_ampi_request_make(enum tp_ampi_request_kind kind, struct tp_ampi_comm *comm,
+                     bool collective, const void *buf, size_t count, MPI_Datatype type,
+                     int peer, int tag, struct tp_ampi_request **ret)
+{
+    struct tp_ampi_request *req = tp_ampi_request_take(kind);
+
+    if (req == NULL) {
+        return MPI_ERR_NO_MEM;
+    }
+    tp_ampi_request_init(req, kind, comm, collective, buf, count, type, peer, tag);
+    req->handle = tp_ampi_handle_create(TP_AMPI_REQUEST, req);
+    if (req->handle == 0) {
+        tp_ampi_request_give(req);
+        return MPI_ERR_NO_MEM;
+    }
+    req->owner = comm->owner;
+    req->holds = true;
+    comm->refs++;
+    tp_ampi_type_ref(type);
+    *ret = req;
+    return MPI_SUCCESS;
+}
+
+/* ---- start and end ---- */
+
+void
+tp_ampi_request_complete(struct tp_ampi_request *req, int error)
+{
+    struct tp_ampi_waiter *waiter = req->waiter;
+
+    if (req->packed != NULL) {
+        tp_free(req->packed);
+        req->packed = NULL;
+    }
+    if (req->mode == TP_AMPI_BUFFERED) {
+        req->owner->bsend_used -= req->cap + MPI_BSEND_OVERHEAD;
+    }
+    req->error = error;
+    req->complete = true;
+    if (waiter != NULL) {
+        req->waiter = NULL;
+        if (--waiter->needed == 0 && waiter->light != NULL) {
+            tp_lights_wake(&tp_ampi.lights, waiter->light);
+        }
+    }
+    if (req->freed) {
+        tp_ampi_request_give(req);
+    }
+}
+
+void
+tp_ampi_request_part(struct tp_ampi_request *req, int error)
+{
+    if (error != MPI_SUCCESS) {
+        req->error = error;
+    }
+    if (--req->parts == 0) {
+        tp_ampi_request_complete(req, req->error);
+    }
+}
+
+int
+tp_ampi_request_start(struct tp_ampi_request *req)
+{
+    req->complete = req->canceled = false;
+    req->active = true;
+    req->error = MPI_SUCCESS;
+    req->got = 0;
+    if (req->peer == MPI_PROC_NULL && req->kind != TP_AMPI_LIGHT_REQUEST) {
+        req->source = MPI_PROC_NULL;
+        req->got_tag = MPI_ANY_TAG;
+        tp_ampi_request_complete(req, MPI_SUCCESS);
+        return MPI_SUCCESS;
+    }
+    if (req->kind == TP_AMPI_RECV_REQUEST) {
+        tp_ampi_post(req);
+        return MPI_SUCCESS;
+    }
+    return req->kind == TP_AMPI_SEND_REQUEST ? tp_ampi_start_send(req)
+                                             : tp_ampi_light_begin(req);
+}
+
+void
+tp_ampi_request_await(struct tp_ampi_request *req)
+{
+    struct tp_ampi_waiter waiter = {.light = tp_ampi.lights.current, .needed = 1};
+
+    if (req->complete) {
+        return;
+    }
+    req->waiter = &waiter;
+    tp_ampi_block(&waiter);
+}
+
+/* ---- status ---- */
+
+void
+tp_ampi_status_set_bytes(MPI_Status *status, size_t bytes)
+{
+    status->telpher_bytes[0] = (uint32_t)bytes;
+    status->telpher_bytes[1] = (uint32_t)((uint64_t)bytes >> 32);
+}
+
+size_t
+tp_ampi_status_bytes(const MPI_Status *status)
+{
+    return (size_t)((uint64_t)status->telpher_bytes[1] << 32 |
+                    status->telpher_bytes[0]);
+}
+
+void
+tp_ampi_status_empty(MPI_Status *status, int source)
+{
+    if (status != MPI_STATUS_IGNORE) {
+        status->MPI_SOURCE = source;
+        status->MPI_TAG = MPI_ANY_TAG;
+        status->telpher_canceled = 0;
+        tp_ampi_status_set_bytes(status, 0);
+    }
+}
+
+void
+tp_ampi_request_status(const struct tp_ampi_request *req, MPI_Status *status)
+{
+    if (status == MPI_STATUS_IGNORE) {
+        return;
+    }
+    if (req->kind != TP_AMPI_RECV_REQUEST) {
+        tp_ampi_status_empty(status, MPI_ANY_SOURCE);
+    } else {
+        status->MPI_SOURCE = req->source;
+        status->MPI_TAG = req->got_tag;
+        tp_ampi_status_set_bytes(status, req->got);
+    }
+    status->telpher_canceled = req->canceled;
+}
+
+/* ---- collectives on light threads ---- */
+
+static void
+run_collective(void *arg)
+{
+    struct tp_ampi_request *req = arg;
+    int error = req->fn(req->arg);
+
+    tp_ampi_request_complete(req, error);
+}
+
+static bool
+start_starved(struct tp_ampi_request *req)
+{
+    struct tp_light *light = tp_lights_start(&tp_ampi.lights, run_collective, req);
+
+    if (light != NULL) {
+        light->owner = req->owner;
+    }
+    return light != NULL;
+}
+
+int
+tp_ampi_light_begin(struct tp_ampi_request *req)
+{
+    if (!start_starved(req)) {
+        tp_list_push_back(&tp_ampi.starved, &req->link);
+    }
+    return MPI_SUCCESS;
+}
+
+void
+tp_ampi_lights_feed(void)
+{
+    struct tp_list *link;
+
+    while ((link = tp_list_first(&tp_ampi.starved)) != NULL) {
+        struct tp_ampi_request *req = tp_list_entry(link, struct tp_ampi_request, link);
+
+        tp_list_remove(link);
+        if (!start_starved(req)) {
+            tp_list_push_front(&tp_ampi.starved, link);
+            return;
+        }
+    }
+}
+
+static int
+make_light(int (*fn)(void *arg), void (*destroy)(void *arg), void *arg,
+           struct tp_ampi_request **ret)
+{
+    struct tp_ampi_request *req = tp_ampi_request_take(TP_AMPI_LIGHT_REQUEST);
+
+    if (req != NULL) {
+        req->handle = tp_ampi_handle_create(TP_AMPI_REQUEST, req);
+    }
+    if (req == NULL || req->handle == 0) {
+        if (req != NULL) {
+            tp_ampi_request_give(req);
+        }
+        return MPI_ERR_NO_MEM;
+    }
+    req->owner = tp_ampi_current();
+    req->fn = fn;
+    req->destroy = destroy;
+    req->arg = arg;
+    *ret = req;
+    return MPI_SUCCESS;
+}
+
+int
+tp_ampi_start_light(int (*fn)(void *arg), void *arg, MPI_Request *ret)
+{
+    struct tp_ampi_request *req;
+    int error = make_light(fn, NULL, arg, &req);
+
+    if (error == MPI_SUCCESS) {
+        *ret = req->handle;
+        (void)tp_ampi_request_start(req);
+    }
+    return error;
+}
+
+int
+tp_ampi_init_light(int (*fn)(void *arg), void (*destroy)(void *arg), void *arg,
+                   MPI_Request *ret)
+{
+    struct tp_ampi_request *req;
+    int error = make_light(fn, destroy, arg, &req);
+
+    if (error == MPI_SUCCESS) {
+        req->persistent = true;
+        req->complete = true;
+        *ret = req->handle;
+    }
+    return error;
+}
