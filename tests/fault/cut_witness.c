@@ -12,6 +12,7 @@
 #define CL_TARGET_OPENCL_VERSION 300
 #include <CL/cl.h>
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,6 +31,8 @@ static cl_kernel kernel;
 static cl_mem counters, large;
 static cl_int expected; /* in each counter */
 static _Atomic int called_back;
+static _Atomic bool ends;
+static bool was_away; /* the device was not available for a while */
 
 static void
 must(bool ok, const char *what, long value)
@@ -48,6 +51,31 @@ must_cl(const char *what, cl_int err)
 }
 
 static void
+pause_ms(long ms)
+{
+    const struct timespec time = {ms / 1000, ms % 1000 * 1000000};
+
+    (void)nanosleep(&time, NULL);
+}
+
+/* Looks whether the device is available. It is so again soon after the last command. */
+static void *
+watch_device(void *arg)
+{
+    cl_bool available = CL_TRUE;
+
+    for (int late = 0; !ends || (!available && late < WAIT_MS / 5); late += ends) {
+        must_cl("clGetDeviceInfo",
+                clGetDeviceInfo(arg, CL_DEVICE_AVAILABLE, sizeof(available), &available,
+                                NULL));
+        was_away = was_away || !available;
+        pause_ms(5);
+    }
+    must(available, "device available in the end", available);
+    return NULL;
+}
+
+static cl_device_id
 open_all(void)
 {
     const char *text = source;
@@ -75,6 +103,7 @@ open_all(void)
     must_cl("clEnqueueFillBuffer",
             clEnqueueFillBuffer(queue, counters, &zero, sizeof(zero), 0,
                                 COUNT * sizeof(cl_int), 0, NULL, NULL));
+    return device;
 }
 
 static void
@@ -168,14 +197,6 @@ check_user_event(void)
 }
 
 static void
-pause_ms(long ms)
-{
-    const struct timespec time = {ms / 1000, ms % 1000 * 1000000};
-
-    (void)nanosleep(&time, NULL);
-}
-
-static void
 await_callbacks(int count)
 {
     for (int ms = 0; called_back < count && ms < WAIT_MS; ms++) {
@@ -191,7 +212,10 @@ main(int argc, char **argv)
     int rounds = argc > 1 ? atoi(argv[1]) : 1;
     long idle_ms = argc > 2 ? atol(argv[2]) : 0;
 
-    open_all();
+    pthread_t watcher;
+
+    must(pthread_create(&watcher, NULL, watch_device, open_all()) == 0,
+         "pthread_create", 0);
     (void)printf("ready\n");
     (void)fflush(stdout);
     for (int round = 0; round < rounds; round++) {
@@ -204,7 +228,12 @@ main(int argc, char **argv)
         pause_ms(idle_ms);
     }
     await_callbacks(rounds);
+    ends = true;
+    must(pthread_join(watcher, NULL) == 0, "pthread_join", 0);
     close_all();
+    if (was_away) {
+        (void)printf("was away\n");
+    }
     (void)printf("exact\n");
     (void)fflush(stdout);
     return 0;

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The connection of a program is reset after each of many numbers of bytes; the program ends with the exact result.
+"""The connection of a program is lost after each of many numbers of bytes; the program ends with the exact result.
 
-FAULT_CUTS: how many places in each direction, or "every" for each byte. FAULT_CUTS_DONE: file with the places that are
+Lost: reset, closed by FIN, with TLS, silent, or by a new address of the client. FAULT_CUTS: how many places in each direction, or "every" for each byte. FAULT_CUTS_DONE: file with the places that are
 done; a run that was interrupted goes on behind them."""
 import concurrent.futures
 import os
@@ -19,6 +19,11 @@ CUTS = os.environ.get("FAULT_CUTS", "50")
 DONE = os.environ.get("FAULT_CUTS_DONE")
 AT_ONCE = int(os.environ.get("FAULT_CUTS_AT_ONCE", "4"))
 RUN_S = 120
+# Fewer of these: each is the same for the frames.
+FEW = 12
+SILENT = 4
+BEGUN = 400 # [bytes] of the client until it has found the server, which does not wait for silent ones
+KEY = "alice " + "4e" * 32 + "\n"
 
 
 def read(path):
@@ -28,12 +33,18 @@ def read(path):
         return file.read()
 
 
-def run(event, *arguments, settings=""):
+def run(event, *arguments, settings="", tls=False):
     """One witness over a link of its own. @return (exit status, its output, its errors, what the link counted)"""
     with tempfile.TemporaryDirectory(prefix="telpher-cut-") as folder:
         with open(f"{folder}/telpher.icd", "w", encoding="utf-8") as file:
             file.write(ICD + "\n")
-        server = (f"OCL_ICD_VENDORS={shlex.quote(DRIVER_FOLDER)} exec {shlex.quote(TELPHERD)} --socket none --insecure "
+        with open(f"{folder}/key", "w", encoding="utf-8") as file:
+            os.fchmod(file.fileno(), 0o600)
+            file.write(KEY)
+        security = f"--tls-psk {folder}/key" if tls else "--insecure"
+        if tls:
+            settings += f" TELPHER_INSECURE=no TELPHER_TLS_PSK={folder}/key"
+        server = (f"{'TELPHER_INSECURE=no ' if tls else ''}OCL_ICD_VENDORS={shlex.quote(DRIVER_FOLDER)} exec {shlex.quote(TELPHERD)} --socket none {security} "
                   f"--log error --listen 10.77.0.2")
         client = (f"TELPHER_ON_LOSS=wait {settings} TELPHER_SERVERS=10.77.0.2 OCL_ICD_VENDORS={folder} TELPHER_CONNECT_TIMEOUT=20s "
                   f"{shlex.quote(WITNESS)} {' '.join(arguments)} > {folder}/out 2> {folder}/errors")
@@ -50,12 +61,17 @@ def bytes_of(stats, direction):
     return int(words[words.index("payload") + 1])
 
 
-def places(total):
+def places(total, count, first):
     """Where to cut. Not in the last bytes: a run that ends is not cut."""
     last = total - 100
-    if CUTS == "every":
-        return range(last)
-    return [i * last // int(CUTS) for i in range(int(CUTS))]
+    if count == "every":
+        return range(first, last)
+    return [first + i * (last - first) // int(count) for i in range(int(count))]
+
+
+def name_of(kind, place, how):
+    """Of a cut, in the file of those that are done."""
+    return "_".join([*kind, place, *(f"{name}={value}" for name, value in how.items())]).replace(" ", "_")
 
 
 def read_done():
@@ -63,27 +79,55 @@ def read_done():
 
 
 class Cut(unittest.TestCase):
-    def cut(self, place):
-        status, out, errors, _ = run(("--reset-at", place))
-        what = f"{place}: status {status}, {out!r}, {errors!r}"
+    def cut(self, kind, place, **how):
+        status, out, errors, _ = run((*kind, place), **how)
+        what = f"{kind} {place}: status {status}, {out!r}, {errors!r}"
         self.assertEqual((status, out.splitlines()[-1:]), (0, ["exact"]), what)
+        self.assertEqual(errors.count("connection is lost"), errors.count("connected again"), what)
         if DONE is not None:
             with open(DONE, "a", encoding="utf-8") as file:
-                file.write(place + "\n")
+                file.write(name_of(kind, place, how) + "\n")
+        if "--for" in kind:
+            self.assertIn("was away", out)
         return "connected again" in errors
 
-    def test_resets(self):
-        status, out, errors, stats = run(())
+    def cuts(self, count, kind, directions=("a2b", "b2a"), first=0, **how):
+        """Runs that are cut at @p count places in each direction; all of them are exact."""
+        status, out, errors, stats = run((), **how)
         if status == SKIPPED:
             self.skipTest("the kernel does not permit network namespaces or TUN devices here")
         self.assertEqual((status, out.splitlines()[-1:]), (0, ["exact"]), errors)
         self.assertNotIn("connect", errors.replace("connection to", ""))
         done = read_done()
-        todo = [f"{direction}:{at}" for direction in ("a2b", "b2a") for at in places(bytes_of(stats, direction))]
+        every = [f"{direction}:{at}" for direction in directions
+                 for at in places(bytes_of(stats, direction), count, first)]
+        todo = [place for place in every if name_of(kind, place, how) not in done]
         with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
-            resumed = sum(pool.map(self.cut, [place for place in todo if place not in done]))
-        print(f"{len(todo)} resets, {len(done)} of them in an earlier run; {resumed} sessions were resumed")
-        self.assertGreater(resumed + len(done), len(todo) // 2)
+            resumed = sum(pool.map(lambda place: self.cut(kind, place, **how), todo))
+        print(f"{kind[-1]} {how}: {len(every)} cuts, {len(every) - len(todo)} of them in an earlier run; {resumed} "
+              "sessions were resumed")
+        self.assertGreaterEqual(resumed, len(todo) // 2)
+
+    def test_reset(self):
+        self.cuts(CUTS, ("--reset-at",))
+
+    def test_reset_with_tls(self):
+        self.cuts("every" if CUTS == "every" else FEW, ("--reset-at",), tls=True)
+
+    def test_close(self):
+        self.cuts("every" if CUTS == "every" else FEW, ("--close-at",))
+
+    def test_close_with_tls(self):
+        self.cuts("every" if CUTS == "every" else FEW, ("--close-at",), tls=True)
+
+    def test_move(self):
+        """The client has another address; the former connection is silent."""
+        self.cuts(500 if CUTS == "every" else FEW, ("--move-at",), directions=["a2b"], first=BEGUN)
+
+    def test_silence(self):
+        """Longer than the program's setting: another connection."""
+        self.cuts(500 if CUTS == "every" else SILENT, ("--for", "3s", "--blackhole-at"),
+                  directions=["a2b"], first=BEGUN, settings="TELPHER_SILENCE_TIME=1s")
 
     def test_fail(self):
         """TELPHER_ON_LOSS=fail: the session ends with its connection."""

@@ -104,6 +104,16 @@ answered_in_clear(struct tp_conn *conn, const struct tp_client_params *params,
                                               : telpher_status_text(reply.status));
 }
 
+uint64_t
+tp_client_resume_feature(const struct tp_client_params *params, struct tp_conn *conn)
+{
+    bool wanted = params->resumes == TP_CLIENT_RESUMES ||
+                  (params->resumes == TP_CLIENT_RESUMES_OFF_LOOPBACK &&
+                   tp_client_where(conn) == TP_CLIENT_FAR);
+
+    return wanted && conn->ops->replace != NULL ? TP_WIRE_FEATURE_RESUME : 0;
+}
+
 /* Sends the preface in clear, starts TLS, and sends the preface again, so that an attacker
  * cannot have changed it. */
 static telpher_status
@@ -114,7 +124,10 @@ greet_secured(struct tp_conn **conn, const struct tp_client_params *params,
     uint8_t raw[TP_WIRE_PREFACE_BYTES], head[5] = {0};
     telpher_status status;
 
-    tp_client_fill_preface(params, 0, TP_WIRE_FEATURE_TLS | TP_CLIENT_FEATURES, raw);
+    tp_client_fill_preface(params, 0,
+                           TP_WIRE_FEATURE_TLS | TP_CLIENT_FEATURES |
+                               tp_client_resume_feature(params, *conn),
+                           raw);
     status = tp_conn_send_all(*conn, raw, sizeof(raw), deadline_ns);
     if (status != TELPHER_OK) {
         return tp_client_handshake_failed(*conn, params->address, status, err);

@@ -23,19 +23,11 @@ struct greeting {
     bool must_prove; /**< another server: the cookie is the key of the pair */
 };
 
-static bool
-wants_resume(const struct greeting *g)
-{
-    return g->conn->ops->replace != NULL &&
-           (g->params->resumes == TP_CLIENT_RESUMES ||
-            (g->params->resumes == TP_CLIENT_RESUMES_OFF_LOOPBACK && !g->on_loopback));
-}
-
 static telpher_status
 send_preface(struct greeting *g)
 {
     uint64_t features = TP_CLIENT_FEATURES |
-                        (wants_resume(g) ? TP_WIRE_FEATURE_RESUME : 0) |
+                        tp_client_resume_feature(g->params, g->conn) |
                         (g->conn->ops->send_fd != NULL ? TP_WIRE_FEATURE_SHARED : 0);
     size_t auth_len = g->has_cookie ? TP_WIRE_NONCE_BYTES : 0;
     uint8_t raw[TP_WIRE_PREFACE_BYTES + TP_WIRE_NONCE_BYTES];

@@ -29,6 +29,10 @@ enum tp_client_where {
 
 enum tp_client_where tp_client_where(struct tp_conn *conn);
 
+/** TP_WIRE_FEATURE_RESUME if the streams of this connection shall outlive it, else 0. */
+uint64_t tp_client_resume_feature(const struct tp_client_params *params,
+                                  struct tp_conn *conn);
+
 /** True if the user allows connections without proof of who answers. */
 bool tp_client_is_insecure(const struct tp_client_params *params);
 

@@ -94,6 +94,31 @@ tp_stream_break(struct tp_stream *s, telpher_status status)
     tp_cond_broadcast(&s->keep.moved);
 }
 
+bool
+tp_stream_watch(struct tp_stream *s, uint64_t lost_after_ns)
+{
+    if (s->conn->ops->watch == NULL || !s->conn->ops->watch(s->conn, lost_after_ns)) {
+        return false;
+    }
+    s->lost_after_ns = lost_after_ns;
+    return true;
+}
+
+bool
+tp_stream_look(struct tp_stream *s, bool network_changed)
+{
+    if (s->lost_after_ns == 0 || tp_stream_is_away(s) ||
+        !(s->conn->ops->is_silent(s->conn, s->lost_after_ns) ||
+          (network_changed && s->conn->ops->is_doubtful(s->conn)))) {
+        return false;
+    }
+    tp_debug("core", "stream %u: its peer is silent", s->id);
+    if (!tp_stream_leave(s)) {
+        s->conn->ops->shutdown(s->conn); /* its receiver breaks it */
+    }
+    return true;
+}
+
 void
 tp_stream_close(struct tp_stream *s)
 {

@@ -113,6 +113,11 @@ telpher_status tp_stream_offer_data(struct tp_stream *s, uint64_t transfer,
 /** Keeps frames from now on until the peer has acknowledged them, if the connection can be
  *  replaced. The peer has received all frames sent before. */
 void tp_stream_keep(struct tp_stream *s);
+/** Watches the peer's machine: tp_stream_look(). @return false: it cannot vanish silently */
+bool tp_stream_watch(struct tp_stream *s, uint64_t lost_after_ns);
+/** Ends the connection of a watched stream whose peer's machine is silent; with
+ *  @p network_changed also one that is doubtful. Any thread. @return true if it did */
+bool tp_stream_look(struct tp_stream *s, bool network_changed);
 /** True while the stream has no connection: receive returns AGAIN, frames are kept. */
 bool tp_stream_is_away(const struct tp_stream *s);
 /** [bytes] of frames and content sent and not acknowledged. */

@@ -73,6 +73,7 @@ struct tp_stream {
     _Atomic telpher_status broken; /* first reason; then it never changes */
     _Atomic telpher_status unsent; /* why sending ended, if it did */
     _Atomic bool down; /* we shut the connection down */
+    uint64_t lost_after_ns; /* the peer is watched; 0 = not. Set once */
 
     /* Values exchanged between senders and receiver. */
     _Atomic uint64_t sent, ack_sent, received;

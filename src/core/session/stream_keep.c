@@ -309,6 +309,9 @@ tp_stream_resume(struct tp_stream *s, const struct tp_stream_handler *handler,
     tp_mutex_lock(&s->flush_lock);
     tp_mutex_lock(&s->tx_lock);
     s->conn->ops->replace(s->conn, s->keep.next);
+    if (s->lost_after_ns != 0) {
+        (void)tp_stream_watch(s, s->lost_after_ns);
+    }
     s->keep.next = NULL;
     atomic_store(&s->keep.has_next, false);
     atomic_fetch_sub(&s->pending, tp_buf_len(&s->tx) + tp_buf_len(&s->out));

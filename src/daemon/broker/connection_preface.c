@@ -44,9 +44,7 @@ features_of(const struct tp_broker *b, const struct tp_broker_conn *c)
     socklen_t len = sizeof(name);
     bool is_local = getsockname(c->watch.fd, (struct sockaddr *)&name, &len) == 0 &&
                     name.ss_family == AF_UNIX;
-
-    bool resumes =
-        !is_local && c->tls == NULL && b->options->limits.keep_session_ns != 0;
+    bool resumes = !is_local && b->options->limits.keep_session_ns != 0;
 
     return c->preface.features &
            (TP_WIRE_FEATURE_SVM | TP_WIRE_FEATURE_PEER | TP_WIRE_FEATURE_COMPACT |
@@ -80,6 +78,16 @@ accept_preface(struct tp_broker *b, struct tp_broker_conn *c, const uint8_t *ses
     c->state = TP_BROKER_HELD; /* authenticated; the caller sets the next state */
     c->deadline = TP_CLOCK_FOREVER;
     return put_reply(c, &reply);
+}
+
+/* True for the command stream of a new session. */
+static bool
+opens_session(const struct tp_broker_conn *c)
+{
+    static const uint8_t none[TP_WIRE_SESSION_BYTES];
+
+    return c->preface.stream == TP_WIRE_STREAM_COMMAND &&
+           memcmp(c->preface.session, none, sizeof(none)) == 0;
 }
 
 /* Addresses prove nothing, but the kernel vouches for the user of a Unix socket. */
@@ -124,11 +132,10 @@ resume_stream(struct tp_broker *b, struct tp_broker_conn *c,
 static bool
 open_command(struct tp_broker *b, struct tp_broker_conn *c)
 {
-    static const uint8_t none[TP_WIRE_SESSION_BYTES];
     const char *refusal;
     telpher_status status;
 
-    if (memcmp(c->preface.session, none, sizeof(none)) != 0) {
+    if (!opens_session(c)) {
         return resume_stream(b, c, find_joined(b, c));
     }
     refusal = tp_broker_session_refusal(b, &c->peer);
@@ -284,7 +291,7 @@ find_key(struct tp_broker *b, const struct tp_broker_conn *c, const uint8_t **re
 {
     struct tp_broker_session *s;
 
-    if (c->preface.stream == TP_WIRE_STREAM_COMMAND) {
+    if (opens_session(c)) {
         *ret_key = NULL;
         return true;
     }

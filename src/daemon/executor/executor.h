@@ -66,6 +66,7 @@ struct tp_exec {
     struct tp_stream *stream;
     pthread_t reader; /**< set once */
     bool resumes; /**< its streams outlive their connections */
+    bool client_is_far; /**< on another machine. Reader */
     tp_ns away_until; /**< end of the wait for the client; 0: it is connected. Reader */
     int wake_fd; /**< eventfd: wakes the reader */
     struct tp_map objects; /**< reader only */

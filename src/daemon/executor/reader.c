@@ -20,7 +20,10 @@
 #include "daemon/control.h"
 #include "device/opencl/watch.h"
 
-enum { AWAY_LOOK_MS = 100 /* at the time, while the client is away */ };
+enum {
+    AWAY_LOOK_MS = 100, /* at the time, while the client is away */
+    LOOK_MS = 5000, /* at a client on another machine */
+};
 
 #define GOODBYE_TIME (1 * TP_CLOCK_S)
 
@@ -320,13 +323,18 @@ wait_for_work(struct tp_exec *x)
         {.fd = TP_CONTROL_FD, .events = POLLIN},
         {.fd = x->wake_fd, .events = POLLIN},
     };
+    int limit_ms = x->client_is_far ? LOOK_MS : -1, found;
     uint64_t wakes;
 
     if (tp_stream_pending(x->stream) > 0) {
         fds[0].events |= POLLOUT;
     }
-    if (poll(fds, 3, x->away_until != 0 ? AWAY_LOOK_MS : -1) < 0 && errno != EINTR) {
+    found = poll(fds, 3, x->away_until != 0 ? AWAY_LOOK_MS : limit_ms);
+    if (found < 0 && errno != EINTR) {
         return false;
+    }
+    if (found == 0) {
+        (void)tp_stream_look(x->stream, false);
     }
     if (fds[2].revents != 0) {
         (void)!read(x->wake_fd, &wakes, sizeof(wakes));
@@ -392,6 +400,7 @@ tp_exec_serve(struct tp_exec *x)
     telpher_status status;
 
     x->reader = pthread_self();
+    x->client_is_far = tp_stream_watch(x->stream, TP_EXEC_CLIENT_SILENCE);
     tp_opencl_watch_adopt(x->spin_ns > 0);
     status = read_until_end(x);
     tp_opencl_watch_adopt(false);

@@ -261,6 +261,7 @@ connect_bulk(struct tp_icd_session *session)
     if (session->resumes) {
         tp_stream_keep(stream);
     }
+    (void)tp_stream_watch(stream, tp_icd_settings.silence_ns);
     tp_icd_lock();
     session->bulk.stream = stream;
     if (session->lost) { /* meanwhile; no other thread breaks this stream */

@@ -210,9 +210,7 @@ open_session(struct _cl_device_id *dev, struct tp_icd_session **ret_session)
     }
     session->compact = (features & TP_WIRE_FEATURE_COMPACT) != 0;
     session->has_peers = (features & TP_WIRE_FEATURE_PEER) != 0;
-    if ((features & TP_WIRE_FEATURE_RESUME) != 0) {
-        tp_icd_session_watch(session);
-    }
+    tp_icd_session_watch(session, (features & TP_WIRE_FEATURE_RESUME) != 0);
     tp_icd_lock();
     tp_icd_share_init(session, tp_icd_settings.shared_memory &&
                                    (features & TP_WIRE_FEATURE_SHARED) != 0 &&

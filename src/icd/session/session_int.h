@@ -96,8 +96,9 @@ telpher_status tp_icd_thread_start(const char *name, void *(*run)(void *arg),
 /** Marks the session lost: everything that waits for it fails, once. No lock held. */
 void tp_icd_session_lose(struct tp_icd_session *session, telpher_status why,
                          const char *text);
-/** Keeps the session's frames, and watches its connection. Before its first frame. */
-void tp_icd_session_watch(struct tp_icd_session *session);
+/** Watches the session's connection, and keeps its frames if it @p resumes. Before its first
+ *  frame. */
+void tp_icd_session_watch(struct tp_icd_session *session, bool resumes);
 /** Connects the bulk stream again. @return false: the session is lost. Its receiver calls */
 bool tp_icd_bulk_resume(struct tp_icd_session *session, struct tp_stream *stream);
 /** Sets whether the devices of the session are available. No lock held. */

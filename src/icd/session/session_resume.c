@@ -2,8 +2,10 @@
 /*
  * Continues the streams of a session whose TCP connection was lost, on another connection.
  *
- * A thread of each such session watches the connection of its command stream, also while no
- * call reads, and connects again. The receiver of the bulk stream does the same for its own.
+ * A thread of each such session watches its connections, also while no call reads, and
+ * connects the command stream again. The receiver of the bulk stream does that for its own.
+ * A connection ends, too, when the server's machine is silent, or when this machine's network
+ * has changed and the connection has lost its address or waits for an answer.
  * Meanwhile frames are kept, calls that wait for the server go on waiting, and the devices
  * are not available. After TELPHER_ON_LOSS_TIME the session is lost.
  */
@@ -17,17 +19,22 @@
 #include <string.h>
 
 #include "base/os/clock.h"
+#include "base/os/descriptor.h"
+#include "base/os/netchange.h"
 #include "base/trace/log.h"
 
 #define FIRST_PAUSE (10 * TP_CLOCK_MS) /* between two attempts; doubled each time */
 #define LAST_PAUSE (1 * TP_CLOCK_S)
-#define TRY_TIME (5 * TP_CLOCK_S) /* of one attempt */
+#define FIRST_TRY                                                                      \
+    (1 * TP_CLOCK_S) /* of one attempt; doubled after each that was late */
+#define LAST_TRY (8 * TP_CLOCK_S)
 #define REFUSED_TIME                                                                   \
     (5 * TP_CLOCK_S) /* for a port without a listener: executors end with telpherd */
 
 enum {
     FRAMES_BEFORE = 1, /* START, in each direction: DEVICES and its reply */
     LOOK_MS = 1000, /* for a session that was lost in another way */
+    LOOKS = 4, /* within TELPHER_SILENCE_TIME */
     LINE_BYTES = 200
 };
 
@@ -36,7 +43,8 @@ struct way_back {
     struct tp_icd_session *session;
     struct tp_stream *stream;
     struct tp_client_params params;
-    tp_ns begin, deadline, pause;
+    int change_fd; /* of tp_netchange_open() */
+    tp_ns begin, deadline, pause, try_time;
     struct tp_error err;
 };
 
@@ -48,6 +56,8 @@ begin_way(struct way_back *w, struct tp_icd_session *session, struct tp_stream *
                            .stream = stream,
                            .begin = tp_clock_ns(),
                            .pause = FIRST_PAUSE,
+                           .try_time = FIRST_TRY,
+                           .change_fd = tp_netchange_open(),
                            .params = {.address = session->server->address,
                                       .cookie_path = tp_icd_settings.cookie,
                                       .security = &tp_icd_settings.security,
@@ -67,7 +77,7 @@ try_once(struct way_back *w)
     telpher_status status;
 
     w->params.received = tp_stream_received(w->stream);
-    w->params.deadline_ns = TP_MIN(w->deadline, tp_clock_deadline(TRY_TIME));
+    w->params.deadline_ns = TP_MIN(w->deadline, tp_clock_deadline(w->try_time));
     w->err = (struct tp_error){0};
     status = tp_client_dial(&w->params, &conn, &reply, &w->err);
     if (status == TELPHER_OK) {
@@ -137,6 +147,21 @@ may_pass(const struct way_back *w, telpher_status status)
     }
 }
 
+/** Waits before another attempt, but not after a change of the network. */
+static void
+pause_attempts(struct way_back *w, telpher_status status)
+{
+    tp_ns pause = TP_MIN(w->pause, tp_clock_remaining(w->deadline));
+    struct pollfd fd = {.fd = w->change_fd, .events = POLLIN};
+
+    if (status == TELPHER_ERR_TIMEOUT) {
+        w->try_time = TP_MIN(2 * w->try_time, LAST_TRY);
+    }
+    (void)poll(&fd, 1, (int)(pause / TP_CLOCK_MS) + 1);
+    w->pause = tp_netchange_take(w->change_fd) ? FIRST_PAUSE
+                                               : TP_MIN(2 * w->pause, LAST_PAUSE);
+}
+
 /**
  * Connects until it succeeds, cannot, or takes too long.
  * @return OK; PEER_LOST, also if the session is lost meanwhile; TIMEOUT
@@ -161,8 +186,7 @@ connect_again(struct way_back *w)
         if (tp_clock_passed(w->deadline)) {
             return TELPHER_ERR_TIMEOUT;
         }
-        tp_clock_sleep(TP_MIN(w->pause, tp_clock_remaining(w->deadline)));
-        w->pause = TP_MIN(2 * w->pause, LAST_PAUSE);
+        pause_attempts(w, status);
     }
 }
 
@@ -189,6 +213,7 @@ tp_icd_bulk_resume(struct tp_icd_session *session, struct tp_stream *stream)
 
     begin_way(&w, session, stream, TP_WIRE_STREAM_BULK);
     status = atomic_load(&session->left) ? TELPHER_ERR_PEER_LOST : connect_again(&w);
+    tp_descriptor_close(w.change_fd);
     if (status != TELPHER_OK && !session->lost && !atomic_load(&session->left)) {
         lose_session(&w, status);
     }
@@ -219,6 +244,7 @@ resume_commands(struct tp_icd_session *session)
     tp_warn("icd", "%s: the connection is lost; connecting again for at most %.3g s",
             session->server->address, (double)tp_icd_settings.on_loss_ns / TP_CLOCK_S);
     status = connect_again(&w);
+    tp_descriptor_close(w.change_fd);
     if (status != TELPHER_OK) {
         lose_session(&w, status);
         return;
@@ -230,13 +256,35 @@ resume_commands(struct tp_icd_session *session)
             session->server->address, (double)(tp_clock_ns() - w.begin) / TP_CLOCK_S);
 }
 
-/** Sleeps until the connection ends, or for a while. */
+/** Ends connections whose server is silent. */
 static void
-watch_connection(struct tp_icd_session *session)
+look_at_server(struct tp_icd_session *session, bool network_changed)
 {
-    struct pollfd fd = {.fd = tp_stream_fd(session->stream), .events = POLLRDHUP};
+    struct tp_stream *bulk;
 
-    if (poll(&fd, 1, LOOK_MS) <= 0 || atomic_load(&session->left)) {
+    tp_icd_lock();
+    bulk = session->bulk.stream; /* lives as long as the session */
+    tp_icd_unlock();
+    (void)tp_stream_look(session->stream, network_changed);
+    if (bulk != NULL) {
+        (void)tp_stream_look(bulk, network_changed);
+    }
+}
+
+/** Sleeps until the connection ends or the network changes, or for a while. */
+static void
+watch_connection(struct tp_icd_session *session, int change_fd)
+{
+    tp_ns step = TP_MIN(tp_icd_settings.silence_ns / LOOKS, LOOK_MS * TP_CLOCK_MS);
+    struct pollfd fds[2] = {{.fd = tp_stream_fd(session->stream), .events = POLLRDHUP},
+                            {.fd = change_fd, .events = POLLIN}};
+    int found = poll(fds, 2, (int)(step / TP_CLOCK_MS));
+
+    if (atomic_load(&session->left)) {
+        return;
+    }
+    look_at_server(session, tp_netchange_take(change_fd));
+    if (found <= 0 || (fds[0].revents == 0 && !tp_stream_is_away(session->stream))) {
         return;
     }
     tp_icd_lock();
@@ -250,14 +298,16 @@ static void *
 watch_main(void *arg)
 {
     struct tp_icd_session *session = arg;
+    int change_fd = tp_netchange_open();
 
     while (!session->lost && !atomic_load(&session->left)) {
         if (tp_stream_is_away(session->stream)) {
             resume_commands(session);
         } else {
-            watch_connection(session);
+            watch_connection(session, change_fd);
         }
     }
+    tp_descriptor_close(change_fd);
     tp_icd_lock();
     session->inside--;
     tp_icd_session_close_if_left(session);
@@ -266,11 +316,18 @@ watch_main(void *arg)
 }
 
 void
-tp_icd_session_watch(struct tp_icd_session *session)
+tp_icd_session_watch(struct tp_icd_session *session, bool resumes)
 {
-    tp_stream_keep(session->stream);
+    bool far = tp_stream_watch(session->stream, tp_icd_settings.silence_ns);
+
+    if (!far && !resumes) {
+        return; /* the end of the server ends the connection */
+    }
+    if (resumes) {
+        tp_stream_keep(session->stream);
+    }
     tp_icd_lock();
-    session->resumes = true;
+    session->resumes = resumes;
     session->inside++;
     tp_icd_unlock();
     if (tp_icd_thread_start("telpher-watch", watch_main, session) != TELPHER_OK) {

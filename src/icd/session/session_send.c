@@ -5,8 +5,9 @@
 #include "icd/session/session_int.h"
 
 #include "base/os/clock.h"
+#include "base/trace/log.h"
 
-/* Limit for a server to read, before the session counts as lost. */
+/* A server may not read for that long before the program's user learns of it. */
 #define FLUSH_TIME (60 * TP_CLOCK_S)
 
 enum {
@@ -66,6 +67,24 @@ tp_icd_put_release(struct tp_icd_session *session, uint64_t id)
     }
 }
 
+/**
+ * Waits until the server has taken all frames. One whose machine answers is slow, not dead:
+ * its driver may take a second for each of a thousand frames.
+ */
+static telpher_status
+flush_slowly(struct tp_icd_session *session)
+{
+    telpher_status status;
+
+    while ((status =
+                tp_stream_flush_wait(session->stream, tp_clock_deadline(FLUSH_TIME))) ==
+           TELPHER_ERR_TIMEOUT) {
+        tp_warn("icd", "%s: it has not read for %.3g s; calls wait for it",
+                session->server->address, (double)FLUSH_TIME / TP_CLOCK_S);
+    }
+    return status;
+}
+
 void
 tp_icd_flush(struct tp_icd_session *session)
 {
@@ -86,14 +105,13 @@ tp_icd_flush(struct tp_icd_session *session)
         status = TELPHER_OK; /* sent with the next connection */
     }
     if (status == TELPHER_ERR_AGAIN) {
-        status = tp_stream_flush_wait(session->stream, tp_clock_deadline(FLUSH_TIME));
+        status = flush_slowly(session);
     }
     if (status == TELPHER_OK && unsent) {
         tp_icd_share_send(session);
     }
     if (status != TELPHER_OK) {
-        tp_icd_session_lose(session, status,
-                            status == TELPHER_ERR_TIMEOUT ? "it does not read" : NULL);
+        tp_icd_session_lose(session, status, NULL);
     }
     tp_icd_lock();
     session->inside--;

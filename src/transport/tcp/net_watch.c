@@ -7,8 +7,6 @@
  *   no data in flight      keepalive, by the kernel
  *   data not acknowledged  a living kernel acknowledges data, read or not
  *   zero window            the kernel probes ever less; a second connection probes
- *
- * TCP_USER_TIMEOUT would do for the first two, but would end the third as well.
  */
 #include <errno.h>
 #include <string.h>
@@ -24,7 +22,6 @@
 enum {
     LOOKS = 4, /* checks within the time after which a rank is lost */
     SPARE = 2, /* keepalive probes that may get lost */
-    RETRANSMITTED = 2, /* times, before silence means a loss */
     TCP_IS_UP = 1, /* the kernel's states in tcpi_state */
     TCP_IS_ASKING = 2,
 };
@@ -86,15 +83,6 @@ tp_tcp_net_watch_end(struct tcp_conn *c)
 
 /* ---- the second connection ---- */
 
-static bool
-get_info(int fd, struct tcp_info *info)
-{
-    socklen_t len = sizeof(*info);
-
-    memset(info, 0, sizeof(*info));
-    return getsockopt(fd, IPPROTO_TCP, TCP_INFO, info, &len) == 0;
-}
-
 /* Connects to the peer's port: accepted or refused, the answer is a sign of life. */
 static void
 begin_probe(struct tcp_conn *c, tp_ns now)
@@ -125,7 +113,7 @@ look_at_probe(struct tcp_conn *c, tp_ns now)
     int error = 0;
     socklen_t len = sizeof(error);
 
-    if (!get_info(c->probe_fd, &info) || info.tcpi_state == TCP_IS_UP) {
+    if (!tp_tcp_get_info(c->probe_fd, &info) || info.tcpi_state == TCP_IS_UP) {
         return true;
     }
     if (info.tcpi_state == TCP_IS_ASKING) {
@@ -138,23 +126,16 @@ look_at_probe(struct tcp_conn *c, tp_ns now)
 
 /* ---- checks ---- */
 
-static bool
-is_silent(const struct tcp_conn *c, const struct tcp_info *info)
-{
-    return info->tcpi_unacked != 0 && info->tcpi_retransmits >= RETRANSMITTED &&
-           info->tcpi_last_ack_recv * TP_CLOCK_MS >= c->net->params.lost_after;
-}
-
 /* @return false if the peer's machine is gone */
 static bool
 look_at(struct tcp_conn *c, tp_ns now)
 {
     struct tcp_info info;
 
-    if (!get_info(c->fd, &info)) {
+    if (!tp_tcp_get_info(c->fd, &info)) {
         return true;
     }
-    if (is_silent(c, &info)) {
+    if (tp_tcp_info_is_silent(&info, c->net->params.lost_after)) {
         return false;
     }
     if (info.tcpi_notsent_bytes == 0 || info.tcpi_unacked != 0) {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Transport tcp for streams: the connection. Descriptors are non-blocking and
- * close-on-exec. A peer that vanishes is detected after DEAD_AFTER_S.
+ * close-on-exec. Of a connection that is not watched (silence.c), a peer that vanishes is
+ * detected after DEAD_AFTER_S.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -28,6 +29,7 @@ enum {
 struct sock {
     struct tp_conn base;
     int fd; /* -1 once closed */
+    _Atomic bool far; /* the peer is on another machine */
     _Atomic bool down; /* shut down by this side */
     bool accepts_fds; /* used by the receiving thread, like the next */
     int taken; /* descriptor that was received and not taken yet, or -1 */
@@ -259,8 +261,32 @@ sock_replace(struct tp_conn *c, struct tp_conn *other)
     struct sock *s = sock_of(c);
 
     (void)dup3(sock_of(other)->fd, s->fd, O_CLOEXEC);
+    s->far = sock_of(other)->far;
     atomic_store_explicit(&s->down, false, memory_order_relaxed);
     sock_destroy(other);
+}
+
+static bool
+sock_watch(struct tp_conn *c, uint64_t lost_after_ns)
+{
+    struct sock *s = sock_of(c);
+
+    if (s->far) {
+        tp_tcp_watch(s->fd, lost_after_ns);
+    }
+    return s->far;
+}
+
+static bool
+sock_is_silent(struct tp_conn *c, uint64_t lost_after_ns)
+{
+    return sock_of(c)->far && tp_tcp_is_silent(sock_of(c)->fd, lost_after_ns);
+}
+
+static bool
+sock_is_doubtful(struct tp_conn *c)
+{
+    return sock_of(c)->far && tp_tcp_is_doubtful(sock_of(c)->fd);
 }
 
 static const struct tp_conn_ops sock_ops = {
@@ -272,6 +298,9 @@ static const struct tp_conn_ops sock_ops = {
     .close = sock_close,
     .destroy = sock_destroy,
     .replace = sock_replace,
+    .watch = sock_watch,
+    .is_silent = sock_is_silent,
+    .is_doubtful = sock_is_doubtful,
 };
 
 static void
@@ -296,6 +325,7 @@ void
 tp_tcp_unpace(int fd)
 {
     (void)setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, "reno", strlen("reno"));
+    set_option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, 0); /* nothing is lost there */
 }
 
 /* True if the peer has this machine's own address. */
@@ -344,8 +374,9 @@ tp_tcp_adopt(int fd, struct tp_conn **ret_conn)
         return TELPHER_ERR_NO_MEMORY;
     }
     if (name.ss_family != AF_UNIX) {
+        s->far = !is_within_machine(fd);
         tp_tcp_set_options(fd);
-        if (is_within_machine(fd)) {
+        if (!s->far) {
             tp_tcp_unpace(fd);
         }
     }

@@ -23,6 +23,17 @@ void tp_tcp_set_options(int fd);
  * that does not pace (BBR does, which costs a third of the bandwidth there).
  */
 void tp_tcp_unpace(int fd);
+
+struct tcp_info;
+
+bool tp_tcp_get_info(int fd, struct tcp_info *ret_info);
+bool tp_tcp_info_is_silent(const struct tcp_info *info, uint64_t lost_after_ns);
+/** Sets how the kernel probes an idle peer, and that no time limit ends the connection. */
+void tp_tcp_watch(int fd, uint64_t lost_after_ns);
+/** True if the peer's machine has answered nothing for that long. */
+bool tp_tcp_is_silent(int fd, uint64_t lost_after_ns);
+/** True if the kernel waits for an answer, or this machine has lost the address. */
+bool tp_tcp_is_doubtful(int fd);
 /** Closes without touching errno. */
 void tp_tcp_close(int fd);
 

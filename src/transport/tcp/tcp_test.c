@@ -172,7 +172,6 @@ check_options(int fd)
 {
     assert_int_equal(get_option(fd, IPPROTO_TCP, TCP_NODELAY), 1);
     assert_int_equal(get_option(fd, SOL_SOCKET, SO_KEEPALIVE), 1);
-    assert_true(get_option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT) > 0);
 }
 
 /* BBR and its like pace, for which there is no reason within a machine. */
@@ -206,6 +205,7 @@ test_options(void **state)
 
         check_flags(c->ops->fd(c));
         check_options(c->ops->fd(c));
+        assert_int_equal(get_option(c->ops->fd(c), IPPROTO_TCP, TCP_USER_TIMEOUT), 0);
         check_unpaced(c->ops->fd(c));
     }
     check_options(e.listener); /* which accepted ones inherit */

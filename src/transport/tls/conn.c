@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/os/thread.h"
 #include "base/trace/log.h"
 #include "transport/tls/record.h"
 
@@ -44,8 +45,9 @@ struct tls_tx {
 
 struct tls {
     struct tp_conn base;
-    struct tp_conn *plain; /* never changes, nor do the next two */
+    struct tp_conn *plain; /* never changes, nor does the next one */
     bool frugal;
+    struct tp_mutex lock; /* of the last alert, replace(), and the next member */
     uint8_t session_key[TP_CONN_KEY_BYTES];
     struct tls_rx rx;
     struct tls_tx tx;
@@ -199,12 +201,14 @@ send_last_alert(struct tls *t)
     uint8_t message[2] = {alert == TP_TLS_CLOSE_NOTIFY ? 1 : 2 /* fatal */, alert};
     const struct iovec iov = {message, sizeof(message)};
 
+    tp_mutex_lock(&t->lock);
     if (!t->exported && alert != TP_TLS_NO_ALERT &&
         !atomic_exchange(&t->tx_taken, true) && t->tx.start == t->tx.end &&
         allocate_output(t) == TELPHER_OK &&
         append_record(t, TP_TLS_ALERT, &iov, 0, sizeof(message)) == TELPHER_OK) {
         (void)send_sealed(t);
     }
+    tp_mutex_unlock(&t->lock);
 }
 
 /* ---- receiving ---- */
@@ -473,25 +477,82 @@ tls_close(struct tp_conn *c)
 }
 
 static void
+free_halves(struct tls *t)
+{
+    tp_tls_half_fini(&t->rx.half);
+    tp_tls_half_fini(&t->tx.half);
+    tp_free(t->rx.buf);
+    tp_free(t->tx.buf);
+}
+
+static void
 tls_destroy(struct tp_conn *c)
 {
     struct tls *t = tls_of(c);
 
     send_last_alert(t);
-    tp_tls_half_fini(&t->rx.half);
-    tp_tls_half_fini(&t->tx.half);
+    free_halves(t);
     tp_conn_destroy(t->plain);
-    tp_free(t->rx.buf);
-    tp_free(t->tx.buf);
+    tp_mutex_fini(&t->lock);
     explicit_bzero(t, sizeof(*t));
     tp_free(t);
+}
+
+/* Both halves begin anew with the keys of @p other. A record that was half sent or half
+ * received is lost with its connection. */
+static void
+tls_replace(struct tp_conn *c, struct tp_conn *other)
+{
+    struct tls *t = tls_of(c), *o = tls_of(other);
+
+    tp_mutex_lock(&t->lock);
+    t->plain->ops->replace(t->plain, o->plain);
+    free_halves(t);
+    t->rx = o->rx;
+    t->tx = o->tx;
+    memcpy(t->session_key, o->session_key, sizeof(t->session_key));
+    atomic_store(&t->owes_update, atomic_load(&o->owes_update));
+    atomic_store(&t->last_alert, atomic_load(&o->last_alert));
+    atomic_store(&t->tx_taken, false);
+    tp_mutex_unlock(&t->lock);
+    tp_mutex_fini(&o->lock);
+    explicit_bzero(o, sizeof(*o));
+    tp_free(o);
 }
 
 static bool
 tls_session_key(struct tp_conn *c, uint8_t ret_key[TP_CONN_KEY_BYTES])
 {
-    memcpy(ret_key, tls_of(c)->session_key, TP_CONN_KEY_BYTES);
+    struct tls *t = tls_of(c);
+
+    tp_mutex_lock(&t->lock);
+    memcpy(ret_key, t->session_key, TP_CONN_KEY_BYTES);
+    tp_mutex_unlock(&t->lock);
     return true;
+}
+
+static bool
+tls_watch(struct tp_conn *c, uint64_t lost_after_ns)
+{
+    struct tls *t = tls_of(c);
+
+    return t->plain->ops->watch(t->plain, lost_after_ns);
+}
+
+static bool
+tls_is_silent(struct tp_conn *c, uint64_t lost_after_ns)
+{
+    struct tls *t = tls_of(c);
+
+    return t->plain->ops->is_silent(t->plain, lost_after_ns);
+}
+
+static bool
+tls_is_doubtful(struct tp_conn *c)
+{
+    struct tls *t = tls_of(c);
+
+    return t->plain->ops->is_doubtful(t->plain);
 }
 
 static const char *
@@ -508,6 +569,10 @@ static const struct tp_conn_ops tls_ops = {
     .shutdown = tls_shutdown,
     .close = tls_close,
     .destroy = tls_destroy,
+    .replace = tls_replace,
+    .watch = tls_watch,
+    .is_silent = tls_is_silent,
+    .is_doubtful = tls_is_doubtful,
     .session_key = tls_session_key,
     .why = tls_why,
 };
@@ -551,6 +616,7 @@ tp_tls_wrap(struct tp_conn *plain, const struct tp_tls_state *state, const void 
     t->frugal = frugal;
     atomic_init(&t->owes_update, state->owes_update);
     memcpy(t->session_key, state->session_key, sizeof(t->session_key));
+    tp_mutex_init(&t->lock);
     status = tp_tls_half_init(&t->rx.half, o, state->suite, &state->rx, false);
     if (status != TELPHER_OK) {
         goto err_free;
@@ -571,6 +637,7 @@ err_fini_tx:
 err_fini_rx:
     tp_tls_half_fini(&t->rx.half);
 err_free:
+    tp_mutex_fini(&t->lock);
     explicit_bzero(t, sizeof(*t));
     tp_free(t);
     return status;

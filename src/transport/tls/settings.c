@@ -316,6 +316,7 @@ tp_tls_shake_init(struct tp_tls_shake *s, bool server,
     telpher_status status;
 
     *s = (struct tp_tls_shake){.server = server,
+                               .joins = session_key != NULL,
                                .files = session_key != NULL ? &none : files};
     s->o = tp_openssl(err);
     if (s->o == NULL) {

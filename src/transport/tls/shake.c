@@ -176,6 +176,9 @@ tp_tls_shake_state(struct tp_tls_shake *s, struct tp_tls_state *ret_state)
                                          sizeof(label) - 1, NULL, 0, 0) != 1) {
         return TELPHER_ERR_UNSUPPORTED;
     }
+    if (s->joins) { /* a session keeps the key of its first handshake */
+        memcpy(state.session_key, s->psks->key, sizeof(state.session_key));
+    }
     state.suite = s->o->SSL_CIPHER_get_protocol_id(cipher);
     memcpy(state.tx.secret, out, sizeof(state.tx.secret));
     memcpy(state.rx.secret, in, sizeof(state.rx.secret));

@@ -12,6 +12,7 @@ struct tp_tls_shake {
     const char *host; /**< client: name in the server's certificate; borrowed */
     uint64_t deadline_ns;
     bool server;
+    bool joins; /**< an existing session, with its key as the only one of psks */
     SSL_CTX *ctx;
     SSL *ssl;
     BIO *in, *out; /**< owned by ssl */

@@ -99,6 +99,10 @@ execute(struct link_wire *w, int words, char **word)
         link_wire_event(w, LINK_EV_CUT, 0);
     } else if (words == 1 && strcmp(word[0], "reset") == 0) {
         link_wire_event(w, LINK_EV_RESET, 0);
+    } else if (words == 1 && strcmp(word[0], "close") == 0) {
+        link_wire_event(w, LINK_EV_CLOSE, 0);
+    } else if (words == 1 && strcmp(word[0], "move") == 0) {
+        link_wire_event(w, LINK_EV_MOVE, 0);
     } else if (words == 1 && strcmp(word[0], "heal") == 0) {
         link_wire_heal(w);
     } else if (words >= 1 && strcmp(word[0], "blackhole") == 0) {

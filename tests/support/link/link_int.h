@@ -28,6 +28,8 @@ enum link_event {
     LINK_EV_NONE,
     LINK_EV_CUT, /* drops everything, both devices go down */
     LINK_EV_RESET, /* every TCP flow is reset both ways; new flows pass */
+    LINK_EV_CLOSE, /* every TCP flow ends both ways by FIN; new flows pass */
+    LINK_EV_MOVE, /* side A has another address; flows of the former one fall silent */
     LINK_EV_BLACKHOLE /* drops everything in silence, for a while or for ever */
 };
 
@@ -130,6 +132,8 @@ void link_usage(FILE *out);
  *         The reason is on stderr.
  */
 int link_net_create(struct link_net *net, unsigned mtu);
+/** Gives side A the other one of its two addresses. */
+void link_net_move(struct link_net *net);
 /** Takes both devices up or down. */
 void link_net_set_up(struct link_net *net, bool up);
 /** @return true if a process of the namespace of @p pid listens on TCP @p port. */
@@ -150,8 +154,10 @@ uint64_t link_flows_peek(struct link_flows *flows, int dir, const uint8_t *pkt,
  * lengths and checksums. @return the new packet length.
  */
 size_t link_tcp_trim(uint8_t *pkt, size_t len, size_t cut_bytes);
-/** Marks all flows dead and resets both ends through the devices of @p net. */
-void link_flows_reset_all(struct link_flows *flows, const struct link_net *net);
+/** Marks all flows dead and resets both ends through the devices of @p net; or closes
+ *  them by FIN. */
+void link_flows_end_all(struct link_flows *flows, const struct link_net *net,
+                        bool by_fin);
 /**
  * To be asked for each packet: a packet of a dead flow is answered with a reset.
  * @return true if the packet belongs to a dead flow and must be dropped.

@@ -154,6 +154,8 @@ link_usage(FILE *out)
         "b2a,\n"
         "                       then drop everything and take both devices down\n"
         "  --reset-at DIR:BYTES the same, then reset every TCP flow at both ends\n"
+        "  --close-at DIR:BYTES the same, then end every TCP flow by FIN at both ends\n"
+        "  --move-at DIR:BYTES  the same, then give A another address (10.77.0.3)\n"
         "  --blackhole-at DIR:BYTES  the same, then drop everything in silence\n"
         "  --for TIME           end of that black hole (default: never)\n"
         "  --wait-port PORT     start A once B listens on this TCP port\n"
@@ -161,7 +163,8 @@ link_usage(FILE *out)
         "  --grace TIME         between B's SIGTERM and SIGKILL (default 2s)\n"
         "  --control SOCKET     Unix datagram socket that takes commands while A "
         "runs:\n"
-        "                       cut | reset | blackhole [a2b|b2a] [TIME] | heal | "
+        "                       cut | reset | close | move | blackhole [a2b|b2a] "
+        "[TIME] | heal | "
         "stats |\n"
         "                       set delay TIME | set rate RATE | set loss SHARE\n"
         "  --stats              print statistics on stderr at the end\n"
@@ -188,6 +191,8 @@ enum {
     OPT_SPIN,
     OPT_CUT,
     OPT_RESET,
+    OPT_CLOSE,
+    OPT_MOVE,
     OPT_HOLE,
     OPT_FOR,
     OPT_WAIT_PORT,
@@ -211,6 +216,8 @@ static const struct option long_options[] = {
     {"spin", 1, NULL, OPT_SPIN},
     {"cut-at", 1, NULL, OPT_CUT},
     {"reset-at", 1, NULL, OPT_RESET},
+    {"close-at", 1, NULL, OPT_CLOSE},
+    {"move-at", 1, NULL, OPT_MOVE},
     {"blackhole-at", 1, NULL, OPT_HOLE},
     {"for", 1, NULL, OPT_FOR},
     {"wait-port", 1, NULL, OPT_WAIT_PORT},
@@ -251,6 +258,10 @@ apply_wire_option(int opt, const char *arg, struct link_opts *o)
         return parse_trigger(arg, LINK_EV_CUT, o);
     case OPT_RESET:
         return parse_trigger(arg, LINK_EV_RESET, o);
+    case OPT_CLOSE:
+        return parse_trigger(arg, LINK_EV_CLOSE, o);
+    case OPT_MOVE:
+        return parse_trigger(arg, LINK_EV_MOVE, o);
     case OPT_HOLE:
         return parse_trigger(arg, LINK_EV_BLACKHOLE, o);
     case OPT_FOR:

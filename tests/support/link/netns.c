@@ -180,6 +180,19 @@ link_net_create(struct link_net *net, unsigned mtu)
 }
 
 void
+link_net_move(struct link_net *net)
+{
+    static bool moved;
+
+    moved = !moved;
+    if (!set_address(net->ctl_fd[LINK_A], SIOCSIFADDR,
+                     moved ? "10.77.0.3" : address[LINK_A]) ||
+        !set_address(net->ctl_fd[LINK_A], SIOCSIFNETMASK, "255.255.255.0")) {
+        fprintf(stderr, "link: address of side A: %s\n", strerror(errno));
+    }
+}
+
+void
 link_net_set_up(struct link_net *net, bool up)
 {
     for (int side = 0; side < LINK_SIDES; side++) {

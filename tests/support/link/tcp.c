@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 enum { IP_MIN = 20, TCP_MIN = 20, PROTO_TCP = 6, BUCKETS = 1024 };
+enum { WINDOW = 1000 };
 enum { FLAG_FIN = 0x01, FLAG_SYN = 0x02, FLAG_RST = 0x04, FLAG_ACK = 0x10 };
 
 /** One TCP segment, as found in a packet. */
@@ -31,6 +32,7 @@ struct flow {
     bool sent[LINK_SIDES]; /* has this side sent anything */
     uint32_t high[LINK_SIDES]; /* first sequence number this side has not sent yet */
     bool dead; /* was reset; a new SYN brings it back */
+    bool by_fin; /* was closed instead */
 };
 
 struct link_flows {
@@ -234,10 +236,10 @@ link_tcp_trim(uint8_t *pkt, size_t len, size_t cut_bytes)
     return len;
 }
 
-/* Sends a reset to one side, in the name of the other. */
+/* Sends a reset or a FIN to one side, in the name of the other. */
 static void
-send_reset(const struct link_net *net, const struct flow *f, int to, uint32_t seq,
-           uint32_t ack)
+send_end(const struct link_net *net, const struct flow *f, int to, uint32_t seq,
+         uint32_t ack, uint8_t flag)
 {
     uint8_t pkt[IP_MIN + TCP_MIN] = {0x45};
     uint8_t *tcp = pkt + IP_MIN;
@@ -254,14 +256,15 @@ send_reset(const struct link_net *net, const struct flow *f, int to, uint32_t se
     put32(tcp + 4, seq);
     put32(tcp + 8, ack);
     tcp[12] = (TCP_MIN / 4) << 4;
-    tcp[13] = FLAG_RST | FLAG_ACK;
+    tcp[13] = flag | FLAG_ACK;
+    put16(tcp + 14, WINDOW);
     fix_checksums(pkt, IP_MIN, sizeof(pkt));
     n = write(net->tun_fd[to], pkt, sizeof(pkt));
     (void)n; /* lost like any packet; the next one of the flow is refused again */
 }
 
 void
-link_flows_reset_all(struct link_flows *flows, const struct link_net *net)
+link_flows_end_all(struct link_flows *flows, const struct link_net *net, bool by_fin)
 {
     for (size_t i = 0; i < BUCKETS; i++) {
         for (struct flow *f = flows->bucket[i]; f != NULL; f = f->next) {
@@ -269,10 +272,12 @@ link_flows_reset_all(struct link_flows *flows, const struct link_net *net)
                 continue;
             }
             f->dead = true;
+            f->by_fin = by_fin;
             for (int to = 0; to < LINK_SIDES; to++) {
                 /* Exact if all that was sent has arrived. If not, the end answers with
                    what it expects, and link_flows_refuse() resets it with that. */
-                send_reset(net, f, to, f->high[!to], f->high[to]);
+                send_end(net, f, to, f->high[!to], f->high[to],
+                         by_fin ? FLAG_FIN : FLAG_RST);
             }
         }
     }
@@ -293,7 +298,10 @@ link_flows_refuse(struct link_flows *flows, int dir, const uint8_t *pkt, size_t 
         return false;
     }
     if ((s.flags & FLAG_RST) == 0) {
-        send_reset(net, f, dir, s.ack, segment_end(&s));
+        send_end(net, f, dir, s.ack, segment_end(&s),
+                 f->by_fin && (s.flags & FLAG_FIN) == 0 && s.ack == f->high[!dir]
+                     ? FLAG_FIN
+                     : FLAG_RST);
     }
     return true;
 }

@@ -293,8 +293,13 @@ link_wire_hole(struct link_wire *w, int dir, int64_t for_ns)
 void
 link_wire_event(struct link_wire *w, enum link_event event, int64_t for_ns)
 {
-    if (event == LINK_EV_RESET) {
-        link_flows_reset_all(w->flows, w->net);
+    if (event == LINK_EV_MOVE) {
+        link_net_move(w->net);
+        w->dir[LINK_A2B].stopped = w->dir[LINK_B2A].stopped = false;
+        return;
+    }
+    if (event == LINK_EV_RESET || event == LINK_EV_CLOSE) {
+        link_flows_end_all(w->flows, w->net, event == LINK_EV_CLOSE);
         for (int i = 0; i < LINK_SIDES; i++) {
             flush_queue(&w->dir[i]); /* all of it belongs to flows now dead */
             w->dir[i].stopped = false;

@@ -819,6 +819,7 @@ tp_exec_transfers_add_stream(struct tp_exec_transfers *all, struct tp_conn *conn
     if (resumes) {
         tp_stream_keep(stream);
     }
+    (void)tp_stream_watch(stream, TP_EXEC_CLIENT_SILENCE);
     status = start_threads(b);
     if (status != TELPHER_OK) {
         bulk_free(b);
