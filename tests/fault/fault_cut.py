@@ -83,7 +83,6 @@ class Cut(unittest.TestCase):
         status, out, errors, _ = run((*kind, place), **how)
         what = f"{kind} {place}: status {status}, {out!r}, {errors!r}"
         self.assertEqual((status, out.splitlines()[-1:]), (0, ["exact"]), what)
-        self.assertEqual(errors.count("connection is lost"), errors.count("connected again"), what)
         if DONE is not None:
             with open(DONE, "a", encoding="utf-8") as file:
                 file.write(name_of(kind, place, how) + "\n")
