@@ -58,7 +58,11 @@ map_object(struct run *r, int index, cl_uint n, const cl_event *waits, cl_event 
     cl_bool blocking = op->blocking ? CL_TRUE : CL_FALSE;
     cl_int err;
 
-    if (r->plan->mems[op->mem[0]].image) {
+    if (op->by_pointer) {
+        r->host[index] = pointer_of(r, op->mem[0]) + op->offset[0];
+        err = clEnqueueSVMMap(q, blocking, flags, r->host[index], op->size, n, waits,
+                              event);
+    } else if (r->plan->mems[op->mem[0]].image) {
         r->host[index] = clEnqueueMapImage(
             q, mem, blocking, flags, op->origin[0], op->region, &r->row_pitch[index],
             &r->slice_pitch[index], n, waits, event, &err);
@@ -104,6 +108,10 @@ unmap_object(struct run *r, int index, cl_uint n, const cl_event *waits,
     const struct op *op = &r->plan->ops[index];
 
     use_map(r, op->target);
+    if (r->plan->ops[op->target].by_pointer) {
+        return clEnqueueSVMUnmap(r->queues[op->queue], r->host[op->target], n, waits,
+                                 event);
+    }
     return clEnqueueUnmapMemObject(r->queues[op->queue], r->mems[op->mem[0]],
                                    r->host[op->target], n, waits, event);
 }
@@ -197,6 +205,13 @@ enqueue(struct run *r, int index, cl_uint n, const cl_event *waits, cl_event *ev
     cl_mem mem = op->mem[0] < 0 ? NULL : r->mems[op->mem[0]];
     cl_bool blocking = op->blocking ? CL_TRUE : CL_FALSE;
 
+    if (op->by_pointer && op->kind != OP_MAP) {
+        bool transfers = op->kind == OP_WRITE || op->kind == OP_READ;
+
+        return pointer_enqueue(r, index,
+                               transfers ? host_memory(r, index, op->seed) : NULL, n,
+                               waits, event);
+    }
     switch (op->kind) {
     case OP_WRITE:
         return clEnqueueWriteBuffer(q, mem, blocking, op->offset[0], op->size,

@@ -23,19 +23,13 @@ has_usable_event(const struct op *op)
 
 /* ---- conflicts ------------------------------------------------------------------------ */
 
-static int
-root_of(const struct plan *plan, int mem)
-{
-    return plan->mems[mem].parent < 0 ? mem : plan->mems[mem].parent;
-}
-
 /** A buffer and its parts share memory; parts that do not overlap may be used at once. */
 static bool
 share_memory(const struct plan *plan, int a, int b)
 {
     const struct mem_plan *x = &plan->mems[a], *y = &plan->mems[b];
 
-    if (a == b || root_of(plan, a) != root_of(plan, b)) {
+    if (a == b || plan_root(plan, a) != plan_root(plan, b)) {
         return a == b;
     }
     if (x->parent < 0 || y->parent < 0) {
@@ -64,7 +58,8 @@ conflict(const struct planner *p, const struct op *op, const struct access *a,
          unsigned count)
 {
     for (unsigned i = 0; i < 2 && is_command(op); i++) {
-        bool writes = i == 0 && writes_first(op);
+        bool writes = i == 0 ? writes_first(op)
+                             : op->kind == OP_KERNEL && op->kernel == KERNEL_CHASE;
 
         for (unsigned k = 0; op->mem[i] >= 0 && k < count; k++) {
             if ((writes || a[k].writes) &&

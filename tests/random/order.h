@@ -54,6 +54,7 @@ struct planner {
         [PLAN_QUEUES]; /**< last command of an in-order queue; else its last barrier */
     int map[PLAN_MEMS]; /**< OP_MAP that is still mapped; -1: none */
     bool full; /**< no room for more commands */
+    bool wants_object; /**< of memory: pointers alone will not do */
 };
 
 /** A memory object that a command uses. */

@@ -54,6 +54,20 @@ plan_buffer(struct mem_plan *mem, uint64_t *rng)
     mem->source = (enum mem_source)plan_below(rng, 3);
 }
 
+/** Gives some buffers memory with pointers. @param first the first of its context */
+static void
+plan_pointers(struct mem_plan *mem, const struct plan_options *options, bool first,
+              uint64_t seed)
+{
+    unsigned kind = (unsigned)plan_below(&seed, 100);
+
+    if (kind < 25 && (options->features & PLAN_SVM) != 0) {
+        mem->source = MEM_SVM;
+    } else if (kind >= 75 && !first && (options->features & PLAN_USM) != 0) {
+        mem->source = MEM_USM;
+    }
+}
+
 static void
 plan_sub_buffer(struct mem_plan *mem, const struct mem_plan *parent, uint64_t *rng)
 {
@@ -108,10 +122,12 @@ plan_objects(struct plan *plan, const struct plan_options *options)
         mem->context = (uint8_t)(i % plan->contexts);
         if (i < 2 * plan->contexts || (i < roots && !image)) {
             plan_buffer(mem, &rng);
+            plan_pointers(mem, options, i < plan->contexts,
+                          plan_mix(plan->seed, 3000 + i));
         } else if (i < roots) {
             plan_image(mem, &rng);
         } else {
-            while (plan->mems[parent].image) {
+            while (plan->mems[parent].image || plan->mems[parent].source == MEM_USM) {
                 parent = (parent + 1) % roots;
             }
             mem->parent = (int16_t)parent;
@@ -122,12 +138,6 @@ plan_objects(struct plan *plan, const struct plan_options *options)
 }
 
 /* ---- choices of an intent --------------------------------------------------------------------- */
-
-static int
-root_of(const struct plan *plan, int mem)
-{
-    return plan->mems[mem].parent < 0 ? mem : plan->mems[mem].parent;
-}
 
 /** @return a buffer or an image of the context, other than @p except and its relations; -1 */
 static int
@@ -141,7 +151,8 @@ any_mem(struct planner *p, unsigned context, bool image, int except)
         const struct mem_plan *mem = &plan->mems[m];
 
         if (mem->context == context && mem->image == image &&
-            (except < 0 || root_of(plan, m) != root_of(plan, except))) {
+            (!p->wants_object || mem->source != MEM_USM) &&
+            (except < 0 || plan_root(plan, m) != plan_root(plan, except))) {
             return m;
         }
     }
@@ -219,6 +230,19 @@ any_image_region(struct planner *p, struct op *op, const struct mem_plan *image,
     }
 }
 
+/** Has a command use pointers if it can; it must if there is no object. */
+static void
+choose_pointers(const struct planner *p, struct op *op)
+{
+    bool can = plan_has_pointer(p->plan, op->mem[0]), must = false;
+
+    for (unsigned i = 0; i < 2 && op->mem[i] >= 0; i++) {
+        can = can && plan_has_pointer(p->plan, op->mem[i]);
+        must = must || p->plan->mems[op->mem[i]].source == MEM_USM;
+    }
+    op->by_pointer = can && (must || (op->seed & 2) != 0);
+}
+
 /* ---- commands ----------------------------------------------------------------------------------- */
 
 /** Enters a command with its objects. @return NULL: no room */
@@ -272,6 +296,7 @@ plan_transfer(struct planner *p, unsigned queue, enum op_kind kind)
         any_rectangle(p, op, 1, op->size);
     } else {
         any_range(p, op, mem->size, mem->size, 1);
+        choose_pointers(p, op);
     }
     order_enter(p, op);
 }
@@ -288,11 +313,13 @@ plan_copy(struct planner *p, unsigned queue, enum op_kind kind)
     const struct mem_plan *to, *from, *image, *buffer;
     struct op *op;
 
-    if (dst < 0 || src < 0) {
+    if (dst < 0 || src < 0 ||
+        (p->plan->mems[dst].source == MEM_USM && !plan_has_pointer(p->plan, src)) ||
+        (p->plan->mems[src].source == MEM_USM && !plan_has_pointer(p->plan, dst))) {
         return;
     }
-    dst = whole ? root_of(p->plan, dst) : dst;
-    src = whole ? root_of(p->plan, src) : src;
+    dst = whole ? plan_root(p->plan, dst) : dst;
+    src = whole ? plan_root(p->plan, src) : src;
     to = &p->plan->mems[dst];
     from = &p->plan->mems[src];
     image = to_image ? to : from;
@@ -310,6 +337,7 @@ plan_copy(struct planner *p, unsigned queue, enum op_kind kind)
     op->kind = kind;
     if (kind == OP_COPY) {
         any_range(p, op, to->size, from->size, 1);
+        choose_pointers(p, op);
     } else if (kind == OP_COPY_RECT) {
         any_region(p, op, min_size(to->size, from->size));
         any_rectangle(p, op, 0, to->size);
@@ -340,6 +368,7 @@ plan_fill(struct planner *p, unsigned queue, enum op_kind kind)
     } else {
         any_range(p, op, p->plan->mems[m].size, p->plan->mems[m].size, unit);
         op->row_pitch[0] = unit;
+        choose_pointers(p, op);
     }
     order_enter(p, op);
 }
@@ -373,9 +402,24 @@ plan_map(struct planner *p, unsigned queue)
         any_image_region(p, op, mem, NULL);
     } else {
         any_range(p, op, mem->size, mem->size, 1);
+        choose_pointers(p, op);
     }
     p->map[m] = (int)(op - p->plan->ops);
     order_enter(p, op);
+}
+
+/** Enters a kernel that follows a pointer; its source is written, too. */
+static struct op *
+chase(struct planner *p, unsigned queue, int dst, int src)
+{
+    const struct access both[2] = {{dst, true}, {src, true}};
+    struct op *op = order_command(p, queue, both, 2, HOST_NOTHING);
+
+    if (op != NULL) {
+        op->mem[0] = (int16_t)dst;
+        op->mem[1] = (int16_t)src;
+    }
+    return op;
 }
 
 static void
@@ -404,7 +448,12 @@ plan_kernel(struct planner *p, unsigned queue)
         kernel = KERNEL_ADD;
         src = -1;
     }
-    op = command(p, queue, dst, src, HOST_NOTHING);
+    if (src >= 0 && !images && plan_has_pointer(p->plan, dst) &&
+        plan_has_pointer(p->plan, src) && plan_chance(&p->rng, 50)) {
+        kernel = KERNEL_CHASE;
+    }
+    op = kernel == KERNEL_CHASE ? chase(p, queue, dst, src)
+                                : command(p, queue, dst, src, HOST_NOTHING);
     if (op == NULL) {
         return;
     }
@@ -424,6 +473,7 @@ plan_migrate(struct planner *p, unsigned queue)
     if (op != NULL) {
         op->kind = OP_MIGRATE;
         op->invalidate = plan_chance(&p->rng, 20); /* to the host */
+        choose_pointers(p, op);
         order_enter(p, op);
     }
 }
@@ -542,6 +592,8 @@ plan_intent(struct planner *p)
     unsigned queue = (unsigned)plan_below(&p->rng, p->plan->queue_count);
     enum op_kind kind = any_kind(&p->rng);
 
+    p->wants_object = kind != OP_WRITE && kind != OP_READ && kind != OP_COPY &&
+                      kind != OP_FILL && kind != OP_KERNEL && kind != OP_MIGRATE;
     switch (kind) {
     case OP_WRITE:
     case OP_READ:

@@ -37,7 +37,9 @@ enum plan_feature {
     PLAN_LOOSE_BLOCKING = 32,
     PLAN_FAILED_WAITS = 64, /**< wait lists with events that have failed */
     PLAN_FAILED_CALLBACKS = 128, /**< callbacks of commands that fail with others */
-    PLAN_ALL_FEATURES = 255,
+    PLAN_SVM = 256, /**< buffers over shared virtual memory, used by pointers as well */
+    PLAN_USM = 512, /**< unified shared memory of a device, used by pointers alone */
+    PLAN_ALL_FEATURES = 1023,
 };
 
 enum op_kind {
@@ -83,11 +85,18 @@ enum kernel_kind {
     KERNEL_OF_IMAGE, /**< and the later ones use images */
     KERNEL_TO_IMAGE = KERNEL_OF_IMAGE,
     KERNEL_FROM_IMAGE,
+    KERNEL_CHASE, /**< follows a pointer in its source, which no argument names */
     KERNEL_KINDS
 };
 
 /** Where the first content of a buffer comes from. */
-enum mem_source { MEM_COPIED, MEM_USED, MEM_WRITTEN };
+enum mem_source {
+    MEM_COPIED,
+    MEM_USED,
+    MEM_WRITTEN,
+    MEM_SVM, /**< memory of clSVMAlloc; written */
+    MEM_USM, /**< memory of clDeviceMemAllocINTEL, no object; written */
+};
 
 enum { MEM_IMAGE_FORMATS = 4, MEM_IMAGE_FORMS = 4 };
 
@@ -127,6 +136,7 @@ struct op {
     bool blocking, has_event;
     bool release_early; /**< the event, right after the command is enqueued */
     bool callback;
+    bool by_pointer; /**< all its memory has pointers, which it uses */
     uint8_t wait_count;
     int16_t waits[PLAN_WAITS];
 };
@@ -143,6 +153,20 @@ struct plan {
     struct mem_plan mems[PLAN_MEMS];
     struct op ops[PLAN_OPS];
 };
+
+/** The memory that an object is or is a part of. */
+static inline int
+plan_root(const struct plan *plan, int mem)
+{
+    return plan->mems[mem].parent < 0 ? mem : plan->mems[mem].parent;
+}
+
+/** True if the host has a pointer to the memory of an object that devices can use. */
+static inline bool
+plan_has_pointer(const struct plan *plan, int mem)
+{
+    return plan->mems[plan_root(plan, mem)].source >= MEM_SVM;
+}
 
 /** Number of intents that a seed has. */
 unsigned plan_intents(uint64_t seed);

@@ -35,12 +35,14 @@ static const char *const kernel_names[KERNEL_KINDS] = {
     [KERNEL_STRUCT] = "structure",  [KERNEL_TABLE] = "table",
     [KERNEL_NONE] = "none",         [KERNEL_GRID] = "grid",
     [KERNEL_TO_IMAGE] = "to_image", [KERNEL_FROM_IMAGE] = "from_image",
+    [KERNEL_CHASE] = "chase",
 };
 
 static void
 print_mem(const struct mem_plan *m, unsigned i, FILE *to)
 {
-    static const char *const sources[] = {"COPY_HOST_PTR", "USE_HOST_PTR", "written"};
+    static const char *const sources[] = {"COPY_HOST_PTR", "USE_HOST_PTR", "written",
+                                          "over SVM", "USM"};
     static const char *const forms[] = {"1D", "2D", "2D array", "3D"};
     static const char *const formats[] = {"UNSIGNED_INT8", "UNSIGNED_INT32",
                                           "UNORM_INT8", "FLOAT"};
@@ -114,7 +116,8 @@ print_op(const struct plan *plan, unsigned i, FILE *to)
     for (unsigned k = 0; k < op->wait_count; k++) {
         fprintf(to, "%s%d", k == 0 ? ", waits for op " : " ", op->waits[k]);
     }
-    fprintf(to, "%s%s%s%s\n", op->blocking ? ", blocking" : "",
+    fprintf(to, "%s%s%s%s%s\n", op->by_pointer ? ", by pointer" : "",
+            op->blocking ? ", blocking" : "",
             op->has_event && op->kind != OP_USER ? ", with event" : "",
             op->release_early ? " released at once" : "",
             op->callback ? ", with callback" : "");

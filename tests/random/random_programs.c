@@ -24,7 +24,7 @@ static const char usage[] =
     "  --native NAME     part of the native platform's name (Portable)\n"
     "  --without NAME    images, out-of-order, user-events, failures or\n"
     "                    parts-in-copies, loose-blocking, failed-waits or\n"
-    "                    failed-callbacks; may be repeated\n"
+    "                    failed-callbacks, svm, usm; may be repeated\n"
     "  --seconds N       after which a program counts as hung (20)\n"
     "  --fault copy-rect  copies of rectangles lack a row in what is tested\n"
     "  --print yes       prints the programs and runs nothing\n"
@@ -191,8 +191,10 @@ static bool
 leave_out(struct job *job, const char *name)
 {
     static const char *const names[] = {
-        "images",          "out-of-order",   "user-events",  "failures",
-        "parts-in-copies", "loose-blocking", "failed-waits", "failed-callbacks"};
+        "images",       "out-of-order",     "user-events",
+        "failures",     "parts-in-copies",  "loose-blocking",
+        "failed-waits", "failed-callbacks", "svm",
+        "usm"};
 
     for (unsigned i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         if (strcmp(name, names[i]) == 0) {

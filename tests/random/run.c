@@ -59,9 +59,16 @@ create_mem(struct run *r, unsigned i, void *content, cl_int *err)
     if (m->image) {
         return create_image(r, m, content, err);
     }
-    flags |= m->source == MEM_COPIED ? CL_MEM_COPY_HOST_PTR
-             : m->source == MEM_USED ? CL_MEM_USE_HOST_PTR
-                                     : 0;
+    if (m->source >= MEM_SVM) {
+        *err = pointer_alloc(r, i) ? CL_SUCCESS : CL_MEM_OBJECT_ALLOCATION_FAILURE;
+        if (m->source == MEM_USM || *err != CL_SUCCESS) {
+            return NULL;
+        }
+        content = r->mem_shared[i];
+    }
+    flags |= m->source == MEM_COPIED                         ? CL_MEM_COPY_HOST_PTR
+             : m->source == MEM_USED || m->source == MEM_SVM ? CL_MEM_USE_HOST_PTR
+                                                             : 0;
     return clCreateBuffer(r->world->contexts[m->context], flags, m->size,
                           m->source == MEM_WRITTEN ? NULL : content, err);
 }
@@ -76,6 +83,9 @@ write_mem(struct run *r, unsigned i, const void *content)
     if (m->image) {
         return clEnqueueWriteImage(q, r->mems[i], CL_TRUE, origin, m->extent, 0, 0,
                                    content, 0, NULL, NULL);
+    }
+    if (m->source >= MEM_SVM) {
+        return pointer_copy(r, (int)i, q, r->mem_shared[i], content, m->size);
     }
     return clEnqueueWriteBuffer(q, r->mems[i], CL_TRUE, 0, m->size, content, 0, NULL,
                                 NULL);
@@ -108,7 +118,7 @@ create_objects(struct run *r)
         }
         run_pattern(content, m->size, plan_mix(r->plan->seed, 2000 + i));
         r->mems[i] = create_mem(r, i, content, &err);
-        if (err == CL_SUCCESS && m->parent < 0 && m->source == MEM_WRITTEN) {
+        if (err == CL_SUCCESS && m->parent < 0 && m->source >= MEM_WRITTEN) {
             err = write_mem(r, i, content);
         }
         if (err != CL_SUCCESS) {
@@ -142,6 +152,7 @@ release_objects(struct run *r)
     }
     for (unsigned i = 0; i < r->plan->mem_count; i++) {
         free(r->mem_host[i]);
+        pointer_free(r, i);
     }
 }
 
@@ -211,7 +222,7 @@ report_op(struct run *r, unsigned i)
                        &status, NULL);
         clGetEventInfo(r->events[i], CL_EVENT_COMMAND_TYPE, sizeof(type), &type, NULL);
         fprintf(r->to, "op %u event status %d type 0x%x\n", i, comparable(op, status),
-                type);
+                pointer_type(type));
     }
     if (op->callback) {
         bool once = await_callback(&r->callbacks[i]);
@@ -232,6 +243,13 @@ report_mem(struct run *r, unsigned i)
 
     if (content == NULL) {
         abort();
+    }
+    if (m->source == MEM_USM && m->parent < 0) {
+        err = pointer_copy(r, (int)i, q, content, r->mem_shared[i], m->size);
+        fprintf(r->to, "mem %u call %d content %016llx\n", i, err,
+                (unsigned long long)run_hash(content, m->size, 0));
+        free(content);
+        return;
     }
     err = m->image ? clEnqueueReadImage(q, r->mems[i], CL_TRUE, origin, m->extent, 0, 0,
                                         content, 0, NULL, NULL)

@@ -64,9 +64,15 @@ static const char image_source[] =
     "  if (i < n) dst[i] ^= as_uint(v.x) + 3 * as_uint(v.y) + 5 * as_uint(v.z) + "
     "as_uint(v.w); }\n";
 
+static const char chase_source[] =
+    "struct place { global uint *to; };\n"
+    "kernel void chase(const global struct place *place, uint n, uint x) {\n"
+    "  size_t i = get_global_id(0);\n"
+    "  if (i < n) place->to[i] = place->to[i] * 22695477u + x; }\n";
+
 static const char *const names[KERNEL_NAMES] = {
-    "add",  "blend", "reverse",    "count",      "structure",    "table",
-    "none", "grid",  "to_image_u", "to_image_f", "from_image_u", "from_image_f",
+    "add",  "blend",      "reverse",    "count",        "structure",    "table", "none",
+    "grid", "to_image_u", "to_image_f", "from_image_u", "from_image_f", "chase",
 };
 
 static bool
@@ -125,6 +131,7 @@ world_find(struct world *w, const char *name, unsigned devices)
     for (cl_uint i = 0; i < w->device_count; i++) {
         cl_command_queue_properties q = 0;
         cl_bool images = CL_FALSE;
+        cl_device_svm_capabilities svm = 0;
 
         clGetDeviceInfo(w->devices[i], CL_DEVICE_QUEUE_PROPERTIES, sizeof(q), &q, NULL);
         clGetDeviceInfo(w->devices[i], CL_DEVICE_IMAGE_SUPPORT, sizeof(images), &images,
@@ -133,16 +140,19 @@ world_find(struct world *w, const char *name, unsigned devices)
                              ? 0U
                              : (unsigned)PLAN_OUT_OF_ORDER);
         w->features &= ~(images ? 0U : (unsigned)PLAN_IMAGES);
+        clGetDeviceInfo(w->devices[i], CL_DEVICE_SVM_CAPABILITIES, sizeof(svm), &svm,
+                        NULL);
+        w->features &= ~(svm != 0 ? 0U : (unsigned)PLAN_SVM | PLAN_USM);
     }
+    pointer_find(w, platform);
     return true;
 }
 
 static bool
 open_context(struct world *w, unsigned c)
 {
-    const char *texts[] = {source,
-                           (w->features & PLAN_IMAGES) != 0 ? image_source : ""};
-    unsigned kernels = (w->features & PLAN_IMAGES) != 0 ? KERNEL_NAMES : K_TO_IMAGE_U;
+    const char *texts[] = {source, (w->features & PLAN_IMAGES) != 0 ? image_source : "",
+                           (w->features & PLAN_SVM) != 0 ? chase_source : ""};
     cl_int err;
 
     w->contexts[c] =
@@ -150,19 +160,24 @@ open_context(struct world *w, unsigned c)
     if (!said("clCreateContext", err)) {
         return false;
     }
-    w->programs[c] = clCreateProgramWithSource(w->contexts[c], 2, texts, NULL, &err);
+    w->programs[c] = clCreateProgramWithSource(w->contexts[c], 3, texts, NULL, &err);
     if (!said("clCreateProgramWithSource", err) ||
         !said("clBuildProgram",
               clBuildProgram(w->programs[c], 0, NULL, "", NULL, NULL))) {
         return false;
     }
-    for (unsigned k = 0; k < kernels; k++) {
+    for (unsigned k = 0; k < KERNEL_NAMES; k++) {
+        unsigned needs = k == K_CHASE ? PLAN_SVM : k < K_TO_IMAGE_U ? 0 : PLAN_IMAGES;
+
+        if ((w->features & needs) != needs) {
+            continue;
+        }
         w->kernels[c][k] = clCreateKernel(w->programs[c], names[k], &err);
         if (!said(names[k], err)) {
             return false;
         }
     }
-    for (unsigned i = 0; i < 2 && kernels == KERNEL_NAMES; i++) {
+    for (unsigned i = 0; i < 2 && (w->features & PLAN_IMAGES) != 0; i++) {
         const cl_sampler_properties properties[] = {
             CL_SAMPLER_NORMALIZED_COORDS,
             CL_FALSE,
@@ -226,6 +241,7 @@ struct many {
 
 /** A launch that is being prepared. */
 struct launch {
+    struct run *run;
     const struct op *op;
     cl_kernel kernel;
     cl_mem mem[2];
@@ -241,6 +257,20 @@ static void
 set_arg(struct launch *l, cl_uint index, size_t size, const void *value)
 {
     cl_int err = clSetKernelArg(l->kernel, index, size, value);
+
+    l->err = l->err == CL_SUCCESS ? err : l->err;
+}
+
+/** Sets an argument to the destination or the source. */
+static void
+set_mem(struct launch *l, cl_uint index, unsigned side)
+{
+    int mem = l->op->mem[side];
+    bool pointer = l->run->mems[mem] == NULL ||
+                   (plan_has_pointer(l->run->plan, mem) && (l->op->seed & 2) != 0);
+    cl_int err = pointer
+                     ? pointer_set_arg(l->run, l->kernel, index, mem)
+                     : clSetKernelArg(l->kernel, index, sizeof(cl_mem), &l->mem[side]);
 
     l->err = l->err == CL_SUCCESS ? err : l->err;
 }
@@ -268,15 +298,15 @@ set_buffer_args(struct launch *l)
     cl_uint words = l->src_words;
 
     run_pattern(&many, sizeof(many), op->seed);
-    set_arg(l, 0, sizeof(cl_mem), &l->mem[0]);
+    set_mem(l, 0, 0);
     switch (op->kernel) {
     case KERNEL_MIX:
-        set_arg(l, 1, sizeof(cl_mem), &l->mem[1]);
+        set_mem(l, 1, 1);
         set_arg(l, 2, sizeof(l->n), &l->n);
         set_arg(l, 3, sizeof(l->x), &l->x);
         break;
     case KERNEL_REVERSE:
-        set_arg(l, 1, sizeof(cl_mem), &l->mem[1]);
+        set_mem(l, 1, 1);
         set_arg(l, 2, l->local[0] * sizeof(cl_uint), NULL);
         l->global[0] = l->n / l->local[0] * l->local[0];
         break;
@@ -284,7 +314,7 @@ set_buffer_args(struct launch *l)
     case KERNEL_TABLE:
         words = op->kernel == KERNEL_TABLE ? words : l->n;
         words = words > 64 ? 64 : words;
-        set_arg(l, 1, sizeof(cl_mem), &l->mem[1]);
+        set_mem(l, 1, 1);
         set_arg(l, 2, sizeof(l->n), &l->n);
         set_arg(l, 3, sizeof(words), &words);
         break;
@@ -311,17 +341,17 @@ set_image_args(struct launch *l, const struct mem_plan *image,
 {
     cl_uint words = l->src_words;
 
-    set_arg(l, 0, sizeof(cl_mem), &l->mem[0]);
+    set_mem(l, 0, 0);
     if (l->op->kernel == KERNEL_TO_IMAGE) {
         l->dimensions = 2;
         l->global[0] = image->extent[0];
         l->global[1] = image->extent[1];
         l->fixed_local = false;
-        set_arg(l, 1, sizeof(cl_mem), &l->mem[1]);
+        set_mem(l, 1, 1);
         set_arg(l, 2, sizeof(words), &words);
     } else {
         set_arg(l, 1, sizeof(l->n), &l->n);
-        set_arg(l, 2, sizeof(cl_mem), &l->mem[1]);
+        set_mem(l, 2, 1);
         set_arg(l, 3, sizeof(cl_sampler), &samplers[l->x & 1]);
     }
 }
@@ -334,13 +364,16 @@ run_kernel(struct run *r, int index, cl_uint wait_count, const cl_event *waits,
     const struct mem_plan *dst = &r->plan->mems[op->mem[0]];
     const struct mem_plan *src = op->mem[1] < 0 ? dst : &r->plan->mems[op->mem[1]];
     size_t words = dst->image ? 64 : dst->size / 4;
-    struct launch l = {.op = op, .dimensions = 1, .x = (cl_uint)op->seed};
+    struct launch l = {.run = r, .op = op, .dimensions = 1, .x = (cl_uint)op->seed};
 
     if (!src->image && src->size / 4 < words && op->kernel != KERNEL_TABLE) {
         words = src->size / 4;
     }
     l.n = (cl_uint)(words > 20000 ? 20000 : words);
     l.src_words = (cl_uint)(src->size / 4);
+    if (op->kernel == KERNEL_CHASE) {
+        return pointer_chase(r, index, l.n, wait_count, waits, event);
+    }
     l.kernel = r->world->kernels[op->context][name_of(r->plan, op)];
     l.mem[0] = r->mems[op->mem[0]];
     l.mem[1] = op->mem[1] < 0 ? NULL : r->mems[op->mem[1]];
