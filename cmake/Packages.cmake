@@ -63,6 +63,12 @@ if(TELPHER_HAVE_OFFLOAD)
   endforeach()
 endif()
 
+foreach(mpi IN LISTS TELPHER_MPIS)
+  install(TARGETS telpher-mpi-device-${mpi} COMPONENT ${mpi} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+  telpher_pkg_config(telpher-mpi-device-${mpi} COMPONENT ${mpi} DESCRIPTION "Device memory in MPI calls (${mpi})"
+    LIBS "-ltelpher-mpi-device-${mpi} ${TELPHER_MPI_${mpi}_LIBRARY}" REQUIRES telpher)
+endforeach()
+
 include(CMakePackageConfigHelpers)
 configure_package_config_file(cmake/telpherConfig.cmake.in
   ${PROJECT_BINARY_DIR}/telpherConfig.cmake INSTALL_DESTINATION ${package_dir})

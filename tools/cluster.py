@@ -248,6 +248,8 @@ def run(args):
                      f"{': ' + ', '.join(cluster.addresses) if cluster.addresses else ''}; what the others said is "
                      "above; --wait TIME waits longer")
             return run_program(args.program, sorted(cluster.addresses), key_file)
+        except KeyboardInterrupt:
+            return 128 + signal.SIGINT
         finally:
             cluster.end()
 

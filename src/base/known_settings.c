@@ -42,6 +42,9 @@ static const struct tp_config_entry mdr[] = {
 static const struct tp_config_entry ampi[] = {
 #include "base/settings/ampi.def"
 };
+static const struct tp_config_entry mpidev[] = {
+#include "base/settings/mpidev.def"
+};
 static const struct tp_config_entry direct[] = {
 #include "base/settings/direct.def"
 };
@@ -56,6 +59,7 @@ const struct tp_config_room tp_settings_known[] = {
     {"rma", rma, TP_ARRAY_LEN(rma), NULL},
     {"mdr", mdr, TP_ARRAY_LEN(mdr), NULL},
     {"ampi", ampi, TP_ARRAY_LEN(ampi), NULL},
+    {"mpidev", mpidev, TP_ARRAY_LEN(mpidev), NULL},
     {"single", direct, TP_ARRAY_LEN(direct), NULL},
 };
 const size_t tp_settings_known_count = TP_ARRAY_LEN(tp_settings_known);
