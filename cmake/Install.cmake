@@ -63,7 +63,7 @@ configure_file(cmake/InstallPrefix.cmake.in InstallPrefix.cmake @ONLY)
 install(SCRIPT ${PROJECT_BINARY_DIR}/InstallPrefix.cmake)
 
 if(TELPHER_HAVE_MAN)
-  foreach(page IN ITEMS telpher.1 telpher-worker.1 telpher-worker-cc.1 telpher-bench.1 telpherd.8 telpherd.conf.5 telpher-opencl.7)
+  foreach(page IN ITEMS telpher.1 telpher-worker.1 telpher-worker-cc.1 telpher-mpicc.1 telpher-bench.1 telpherd.8 telpherd.conf.5 telpher-opencl.7)
     if(EXISTS ${PROJECT_SOURCE_DIR}/docs/man/${page})
       string(REGEX MATCH "[0-9]$" section ${page})
       install(FILES docs/man/${page} DESTINATION ${CMAKE_INSTALL_MANDIR}/man${section})

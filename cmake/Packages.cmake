@@ -42,6 +42,11 @@ telpher_export(telpher-mdr Unspecified)
 telpher_pkg_config(telpher-mdr COMPONENT Unspecified DESCRIPTION "Message-driven objects on processors and GPUs"
   LIBS -ltelpher-mdr REQUIRES_PRIVATE telpher)
 
+set_target_properties(telpher-ampi PROPERTIES EXPORT_NAME ampi)
+install(TARGETS telpher-ampi EXPORT telpher-ampi
+  LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/telpher/ampi)
+telpher_export(telpher-ampi Unspecified)
+
 # COMPONENT: each MPI's part is a package of its own, since it needs that MPI.
 if(TELPHER_HAVE_OFFLOAD)
   foreach(mpi IN LISTS TELPHER_MPIS)
