@@ -154,7 +154,7 @@ static const telpher_mdr_entry entries[] = {
     [BLOCK_TAKE] = TELPHER_MDR_ENTRY(take, struct edge),
 };
 static const telpher_mdr_class block = {
-    sizeof(block), 2, "block", sizeof(struct block), create, NULL, entries};
+    sizeof(block), 2, "block", sizeof(struct block), create, NULL, entries, NULL};
 /* [end of entries] */
 
 static void

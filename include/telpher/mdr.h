@@ -47,7 +47,7 @@ typedef struct telpher_mdr_array {
     uint64_t id;
     uint32_t class_id;
     uint32_t dims; /**< 1 to 3; 0: a group, which has one element in each process */
-    int32_t extent[3]; /**< elements in each dimension */
+    int32_t extent[3]; /**< elements in each dimension; sparse: 0 */
     uint32_t reserved;
 } telpher_mdr_array;
 
@@ -74,6 +74,10 @@ typedef struct telpher_mdr_call {
 
 typedef void (*telpher_mdr_entry_fn)(telpher_mdr_call *call);
 
+/** Packs or unpacks an object: mdr_dynamic.h. */
+typedef struct telpher_mdr_pup telpher_mdr_pup;
+typedef void (*telpher_mdr_pup_fn)(telpher_mdr_call *call, telpher_mdr_pup *pup);
+
 /** The entry may wait: it runs in a light thread of its own. */
 #define TELPHER_MDR_WAITS 1u
 
@@ -96,6 +100,7 @@ typedef struct telpher_mdr_class {
         create; /**< runs first, with the array's parameters; or NULL */
     telpher_mdr_entry_fn destroy; /**< runs last, without parameters; or NULL */
     const telpher_mdr_entry *entries;
+    telpher_mdr_pup_fn pup; /**< NULL: objects cannot move; see mdr_dynamic.h */
 } telpher_mdr_class;
 
 /** Rows of an entry table: parameters of type @p type, or of any length. */
@@ -235,7 +240,7 @@ TELPHER_CALL telpher_status telpher_mdr_group_create(telpher_mdr *mdr,
 /** The object at @p index if it is in this process, otherwise NULL. */
 TELPHER_CALL void *telpher_mdr_local(telpher_mdr *mdr, const telpher_mdr_array *array,
                                      telpher_mdr_index index);
-/** The process that has the element; UINT32_MAX if there is none. */
+/** The process in which the element begins; UINT32_MAX if there is no such index. */
 TELPHER_CALL uint32_t telpher_mdr_home(const telpher_mdr *mdr,
                                        const telpher_mdr_array *array,
                                        telpher_mdr_index index);

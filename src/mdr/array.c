@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Arrays of objects: creation, the map from elements to processes, local elements. */
-#include "mdr/mdr_int.h"
+#include "mdr/object_int.h"
 
 #include <string.h>
 
@@ -26,35 +26,9 @@ tp_mdr_total(const telpher_mdr *mdr, const telpher_mdr_array *array)
 }
 
 bool
-tp_mdr_linear(const telpher_mdr_array *array, telpher_mdr_index index,
-              uint64_t *ret_linear)
+tp_mdr_is_mobile(const telpher_mdr *mdr, const telpher_mdr_array *array)
 {
-    uint32_t dims = array->dims != 0 ? array->dims : 1;
-    uint64_t linear = 0;
-
-    for (uint32_t d = 0; d < 3; d++) {
-        if (index.at[d] < 0 ||
-            (d < dims ? index.at[d] >= array->extent[d] : index.at[d] != 0)) {
-            return false;
-        }
-        if (d < dims) {
-            linear = linear * (uint64_t)array->extent[d] + (uint64_t)index.at[d];
-        }
-    }
-    *ret_linear = linear;
-    return true;
-}
-
-telpher_mdr_index
-tp_mdr_index_of(const telpher_mdr_array *array, uint64_t linear)
-{
-    telpher_mdr_index index = {{0, 0, 0}};
-
-    for (uint32_t d = array->dims != 0 ? array->dims : 1; d-- > 0;) {
-        index.at[d] = (int32_t)(linear % (uint64_t)array->extent[d]);
-        linear /= (uint64_t)array->extent[d];
-    }
-    return index;
+    return array->dims != 0 && mdr->classes[array->class_id]->pup != NULL;
 }
 
 /* Element @c linear of @c total lies in the block of this rank: rank r has the elements from
@@ -71,7 +45,7 @@ telpher_mdr_home(const telpher_mdr *mdr, const telpher_mdr_array *array,
 {
     uint64_t linear, total = array->dims <= 3 ? tp_mdr_total(mdr, array) : 0;
 
-    if (total == 0 || total > TOTAL_MAX || !tp_mdr_linear(array, index, &linear) ||
+    if (total == 0 || total > TOTAL_MAX || !tp_mdr_key(array, index, &linear) ||
         linear >= total) {
         return UINT32_MAX;
     }
@@ -92,22 +66,11 @@ tp_mdr_array_of(telpher_mdr *mdr, uint64_t id)
         return NULL;
     }
     tp_list_init(&a->parked);
+    tp_list_init(&a->all);
+    tp_list_init(&a->homeless);
     tp_list_init(&a->reductions);
+    tp_list_init(&a->history);
     return a;
-}
-
-void *
-telpher_mdr_local(telpher_mdr *mdr, const telpher_mdr_array *array,
-                  telpher_mdr_index index)
-{
-    struct tp_mdr_array_state *a = tp_map_get(&mdr->arrays, array->id);
-    uint64_t linear;
-
-    if (a == NULL || !a->created || !tp_mdr_linear(&a->proxy, index, &linear) ||
-        linear < a->first || linear - a->first >= a->count) {
-        return NULL;
-    }
-    return a->objects + (linear - a->first) * a->stride;
 }
 
 /* ---- creation ---- */
@@ -115,25 +78,23 @@ telpher_mdr_local(telpher_mdr *mdr, const telpher_mdr_array *array,
 static telpher_status
 make_objects(telpher_mdr *mdr, struct tp_mdr_array_state *a)
 {
-    const telpher_mdr_class *def = mdr->classes[a->proxy.class_id];
+    uint64_t first = 0, end = 0;
 
     a->total = tp_mdr_total(mdr, &a->proxy);
     a->ranks = (uint32_t)TP_MIN(a->total, mdr->size);
+    a->mobile = tp_mdr_is_mobile(mdr, &a->proxy);
     if (mdr->rank < a->ranks) {
-        a->first = mdr->rank * a->total / a->ranks;
-        a->count = (mdr->rank + 1) * a->total / a->ranks - a->first;
+        first = mdr->rank * a->total / a->ranks;
+        end = (mdr->rank + 1) * a->total / a->ranks;
     }
-    a->stride = (TP_MAX(def->object_size, 1) + 15) & ~(size_t)15;
-    if (a->count == 0) {
-        return TELPHER_OK;
-    }
-    a->objects = tp_alloc_array(a->count, a->stride, "mdr objects");
-    a->contributed = tp_alloc_array(a->count, sizeof(*a->contributed), "mdr objects");
-    if (a->objects == NULL || a->contributed == NULL) {
+    if (tp_map_reserve(&a->elements, end - first) != TELPHER_OK) {
         return TELPHER_ERR_NO_MEMORY;
     }
-    memset(a->objects, 0, a->count * a->stride);
-    memset(a->contributed, 0, a->count * sizeof(*a->contributed));
+    for (uint64_t i = first; i < end; i++) {
+        if (tp_mdr_element_add(mdr, a, tp_mdr_index_of(&a->proxy, i)) == NULL) {
+            return TELPHER_ERR_NO_MEMORY;
+        }
+    }
     return TELPHER_OK;
 }
 
@@ -142,13 +103,14 @@ static void
 run_all(telpher_mdr *mdr, struct tp_mdr_array_state *a, telpher_mdr_entry_fn run,
         const void *params, size_t params_len)
 {
-    telpher_mdr_call call = {
-        .mdr = mdr, .array = a->proxy, .params = params, .params_len = params_len};
+    tp_list_for_each_entry(struct tp_mdr_element, e, &a->all, link) {
+        telpher_mdr_call call = tp_mdr_call_of(mdr, e);
 
-    for (uint64_t i = 0; i < a->count && run != NULL; i++) {
-        call.self = a->objects + i * a->stride;
-        call.index = tp_mdr_index_of(&a->proxy, a->first + i);
-        run(&call);
+        call.params = params;
+        call.params_len = params_len;
+        if (run != NULL && !e->moving) {
+            run(&call);
+        }
     }
 }
 
@@ -276,8 +238,25 @@ tp_mdr_arrays_drop_parked(telpher_mdr *mdr)
     void *value;
 
     while (tp_map_next(&mdr->arrays, &cursor, NULL, &value)) {
-        tp_mdr_messages_destroy(&((struct tp_mdr_array_state *)value)->parked);
+        struct tp_mdr_array_state *a = value;
+
+        tp_mdr_messages_destroy(&a->parked);
+        tp_mdr_messages_destroy(&a->homeless);
+        tp_mdr_messages_destroy(&a->history);
     }
+}
+
+static void
+free_array(struct tp_mdr_array_state *a)
+{
+    tp_mdr_reductions_fini(a);
+    tp_list_for_each_entry_safe(struct tp_mdr_element, e, &a->all, link) {
+        tp_mdr_element_remove(e);
+    }
+    tp_map_fini(&a->elements);
+    tp_map_fini(&a->places);
+    tp_free(a->heard_by);
+    tp_free(a);
 }
 
 void
@@ -295,12 +274,7 @@ tp_mdr_arrays_fini(telpher_mdr *mdr)
     }
     cursor = 0; /* `destroy` may look at objects of other arrays */
     while (tp_map_next(&mdr->arrays, &cursor, NULL, &value)) {
-        struct tp_mdr_array_state *a = value;
-
-        tp_mdr_reductions_fini(a);
-        tp_free(a->objects);
-        tp_free(a->contributed);
-        tp_free(a);
+        free_array(value);
     }
     tp_map_fini(&mdr->arrays);
 }

@@ -38,39 +38,35 @@ enum tp_mdr_kind {
     TP_MDR_CREATE, /**< parameters: struct tp_mdr_create, then the program's */
     TP_MDR_REDUCE, /**< parameters: struct tp_mdr_part, then data */
     TP_MDR_FUTURE,
+    TP_MDR_CHANNEL, /**< parameters: struct tp_mdr_sent, then the program's */
+    TP_MDR_MIGRATE, /**< parameters: struct tp_mdr_migrant; a buffer: the packed element */
+    TP_MDR_LOCATED, /**< to the home: root has the element */
     TP_MDR_EXIT, /**< index.at[0] is the status */
     TP_MDR_POLL, /**< id is the wave */
     TP_MDR_COUNTS, /**< id is the wave; parameters: two u64 */
     TP_MDR_QUIESCENCE, /**< parameters: the future */
+    TP_MDR_PLACE, /**< to the sender of a forwarded message: root has the element */
+    TP_MDR_ARRIVED, /**< a migrated element is unpacked */
+    TP_MDR_HEARD, /**< to process 0: at[0], at[1] are the number of a broadcast */
+    TP_MDR_FORGET, /**< all processes have heard that broadcast */
+    TP_MDR_KINDS
 };
+
+/** Flags of a message. */
+enum { TP_MDR_FORWARDED = 1, TP_MDR_UNNUMBERED = 2, TP_MDR_HERE = 4 };
 
 /** First bytes of every message. Processes of a job have the same architecture. */
 struct tp_mdr_header {
     uint8_t kind; /**< enum tp_mdr_kind */
-    uint8_t reserved0;
+    uint8_t flags;
     uint16_t entry;
-    uint32_t root; /**< of the tree that forwards it */
+    uint32_t
+        root; /**< of the tree that forwards it; messages to an element: the sender */
     uint64_t id; /**< of the array; FUTURE: the generation */
     int32_t at[3]; /**< index; FUTURE: at[0] is the slot */
-    uint32_t reserved1;
+    uint32_t moves; /**< of the element, as the sender knows its place */
 };
 _Static_assert(sizeof(struct tp_mdr_header) == 32, "parameters are aligned to 16");
-
-struct tp_mdr_create {
-    telpher_mdr_array array;
-    uint64_t classes_hash; /**< all processes must have registered the same classes */
-    uint64_t reserved;
-};
-_Static_assert(sizeof(struct tp_mdr_create) == 48, "parameters are aligned to 16");
-
-/** A rank's part of a reduction. */
-struct tp_mdr_part {
-    uint64_t number;
-    uint32_t op, reserved0;
-    telpher_mdr_target target;
-    uint64_t reserved1;
-};
-_Static_assert(sizeof(struct tp_mdr_part) == 96, "data is aligned to 16");
 
 /** A message that waits: for its array, for a light thread, for credits, or in the local queue.
  *  The parameters lie behind it. */
@@ -84,29 +80,7 @@ struct tp_mdr_message {
     telpher_status status; /**< of the buffers */
     telpher_done_fn on_done; /**< local and queued invocations with buffers */
     void *user, *queue;
-};
-
-/** A reduction of an array that is not complete in this process. */
-struct tp_mdr_reduction {
-    struct tp_list link; /**< array->reductions */
-    struct tp_mdr_part part;
-    uint64_t local; /**< contributions of own elements */
-    uint32_t children; /**< parts of the children in the tree */
-    size_t len;
-    _Alignas(16) uint8_t data[];
-};
-
-/** An array as this process knows it. */
-struct tp_mdr_array_state {
-    telpher_mdr_array proxy;
-    bool created; /**< false: messages arrived before it */
-    struct tp_list parked; /**< of struct tp_mdr_message, until it is created */
-    uint64_t total, first, count; /**< elements: all, the first here, here */
-    uint32_t ranks; /**< that have elements: 0 .. ranks - 1 */
-    size_t stride; /**< [bytes] */
-    uint8_t *objects; /**< count * stride */
-    uint64_t *contributed; /**< reductions that each element has contributed to */
-    struct tp_list reductions;
+    struct tp_mdr_element *element; /**< that its light thread uses, or NULL */
 };
 
 /** A light thread: runs an entry that may wait. */
@@ -158,6 +132,8 @@ struct telpher_mdr {
 
     struct tp_map arrays; /**< id to struct tp_mdr_array_state */
     uint64_t array_counter;
+    struct tp_list leaving; /**< elements that move or end */
+    struct tp_list partial; /**< reductions with contributions to pass on */
     struct tp_list local; /**< messages of this process to itself */
     struct tp_mdr_out *out; /**< one for each process */
     uint64_t queued; /**< messages in all `out` */
@@ -201,22 +177,6 @@ telpher_status tp_mdr_check_call(telpher_mdr *mdr, const telpher_mdr_array *arra
                                  uint32_t entry, size_t params_len,
                                  size_t buffer_count);
 
-/* ---- array.c ---- */
-
-/** The state of an array, made if this process has not heard of it. NULL: no memory */
-struct tp_mdr_array_state *tp_mdr_array_of(telpher_mdr *mdr, uint64_t id);
-/** Position of an element in the index space. @return false: there is none */
-bool tp_mdr_linear(const telpher_mdr_array *array, telpher_mdr_index index,
-                   uint64_t *ret_linear);
-telpher_mdr_index tp_mdr_index_of(const telpher_mdr_array *array, uint64_t linear);
-/** Number of elements. */
-uint64_t tp_mdr_total(const telpher_mdr *mdr, const telpher_mdr_array *array);
-/** Handles CREATE. */
-void tp_mdr_array_receive(telpher_mdr *mdr, const struct tp_mdr_create *create,
-                          const void *params, size_t params_len);
-void tp_mdr_arrays_drop_parked(telpher_mdr *mdr);
-void tp_mdr_arrays_fini(telpher_mdr *mdr);
-
 /* ---- deliver.c ---- */
 
 /** Delivers a message of this process or one that was parked. Takes @p m. */
@@ -240,6 +200,22 @@ tp_mdr_message_params(struct tp_mdr_message *m)
 {
     return (uint8_t *)m + ((sizeof(*m) + 15) & ~(size_t)15);
 }
+/** A message to send: parameters in two parts, and buffers. */
+struct tp_mdr_outgoing {
+    const struct tp_mdr_header *h;
+    const void *head, *params;
+    size_t head_len, params_len;
+    const telpher_msg_buffer *buffers;
+    size_t buffer_count;
+    const telpher_xfer_params *xfer;
+};
+
+/** Sends work to an element, wherever it is; fills in o->h. */
+telpher_status tp_mdr_send_element(telpher_mdr *mdr, const telpher_mdr_array *array,
+                                   telpher_mdr_index index, uint8_t kind,
+                                   uint32_t entry, struct tp_mdr_outgoing *o);
+/** Sends kept work to another process. Takes @p m. */
+void tp_mdr_send_kept(telpher_mdr *mdr, uint32_t rank, struct tp_mdr_message *m);
 /** Sends work to one process, this one included. */
 telpher_status tp_mdr_send(telpher_mdr *mdr, uint32_t rank,
                            const struct tp_mdr_header *h, const void *head,
@@ -278,15 +254,6 @@ void tp_mdr_lights_cancel(telpher_mdr *mdr);
 void tp_mdr_future_receive(telpher_mdr *mdr, const struct tp_mdr_header *h,
                            const void *data, size_t len);
 void tp_mdr_futures_fini(telpher_mdr *mdr);
-
-/* ---- reduce.c ---- */
-
-bool tp_mdr_target_is_valid(telpher_mdr *mdr, const telpher_mdr_target *target,
-                            size_t len);
-void tp_mdr_reduce_receive(telpher_mdr *mdr, const struct tp_mdr_header *h,
-                           const struct tp_mdr_part *part, const void *data,
-                           size_t len);
-void tp_mdr_reductions_fini(struct tp_mdr_array_state *a);
 
 /* ---- quiescence.c ---- */
 

@@ -2,9 +2,10 @@
 /*
  * Reductions over the elements of an array: each process combines its own elements, then a
  * binary tree of the processes that have elements combines their parts, with its root in
- * process 0.
+ * process 0. Where elements may move, the root counts contributions instead of processes: a
+ * process passes on what it has when all its elements contributed, or when it has nothing to do.
  */
-#include "mdr/mdr_int.h"
+#include "mdr/object_int.h"
 
 #include <string.h>
 
@@ -115,6 +116,8 @@ find_reduction(struct tp_mdr_array_state *a, const struct tp_mdr_part *part,
     if (len != 0) {
         memcpy(r->data, data, len);
     }
+    r->array = a;
+    tp_list_init(&r->partial);
     tp_list_init(&r->link);
     tp_list_push_back(&a->reductions, &r->link);
     *ret_made = true;
@@ -128,7 +131,9 @@ finish(telpher_mdr *mdr, struct tp_mdr_array_state *a, struct tp_mdr_reduction *
     const struct tp_mdr_header h = {.kind = TP_MDR_REDUCE, .id = a->proxy.id};
 
     tp_list_remove(&r->link);
+    tp_list_remove(&r->partial);
     if (mdr->rank == 0) {
+        a->completed++;
         send_result(mdr, r);
     } else {
         telpher_status status = tp_mdr_send(mdr, (mdr->rank - 1) / 2, &h, &r->part,
@@ -167,24 +172,64 @@ combine(telpher_mdr *mdr, struct tp_mdr_array_state *a, const struct tp_mdr_part
     }
     if (!made) {
         fold(r->data, data, len);
+        r->part.count += part->count;
     }
     return r;
+}
+
+/* The root: results go out in their order. */
+static void
+finish_counted(telpher_mdr *mdr, struct tp_mdr_array_state *a)
+{
+    bool found = true;
+
+    while (found && !mdr->exiting) {
+        found = false;
+        tp_list_for_each_entry_safe(struct tp_mdr_reduction, r, &a->reductions, link) {
+            if (r->part.number == a->completed && r->part.count == a->total) {
+                finish(mdr, a, r);
+                found = true;
+                break;
+            }
+        }
+    }
 }
 
 static void
 finish_if_complete(telpher_mdr *mdr, struct tp_mdr_array_state *a,
                    struct tp_mdr_reduction *r)
 {
-    if (r->local == a->count && r->children == child_count(mdr, a)) {
+    if (a->mobile) {
+        if (mdr->rank == 0) {
+            finish_counted(mdr, a);
+        } else if (r->local >= tp_map_count(&a->elements)) {
+            finish(mdr, a, r);
+        } else if (!tp_list_is_linked(&r->partial)) {
+            tp_list_push_back(&mdr->partial, &r->partial);
+        }
+        return;
+    }
+    if (r->local == tp_map_count(&a->elements) && r->children == child_count(mdr, a)) {
         finish(mdr, a, r);
     }
 }
 
+bool
+tp_mdr_reductions_flush(telpher_mdr *mdr)
+{
+    bool flushed = false;
+
+    tp_list_for_each_entry_safe(struct tp_mdr_reduction, r, &mdr->partial, partial) {
+        finish(mdr, r->array, r);
+        flushed = true;
+    }
+    return flushed;
+}
+
 void
-tp_mdr_reduce_receive(telpher_mdr *mdr, const struct tp_mdr_header *h,
+tp_mdr_reduce_receive(telpher_mdr *mdr, struct tp_mdr_array_state *a,
                       const struct tp_mdr_part *part, const void *data, size_t len)
 {
-    struct tp_mdr_array_state *a = tp_map_get(&mdr->arrays, h->id);
     struct tp_mdr_reduction *r = combine(mdr, a, part, data, len);
 
     if (r != NULL) {
@@ -225,21 +270,21 @@ telpher_mdr_contribute(telpher_mdr_call *call, const void *data, size_t len,
 {
     telpher_mdr *mdr = call->mdr;
     telpher_status status = check_contribution(mdr, call, len, op, target);
-    struct tp_mdr_part part = {.op = op};
+    struct tp_mdr_part part = {.op = op, .count = 1};
+    struct tp_mdr_element *e;
     struct tp_mdr_array_state *a;
     struct tp_mdr_reduction *r;
-    uint64_t linear;
 
     if (status != TELPHER_OK) {
         return status;
     }
-    a = tp_map_get(&mdr->arrays, call->array.id);
-    if (telpher_mdr_local(mdr, &call->array, call->index) != call->self ||
-        !tp_mdr_linear(&a->proxy, call->index, &linear)) {
+    e = tp_mdr_element_of_call(call);
+    if (e == NULL) {
         return tp_mdr_error(mdr, TELPHER_ERR_INVALID, "only elements contribute");
     }
+    a = e->array;
     part.target = *target;
-    part.number = a->contributed[linear - a->first]++;
+    part.number = e->contributed++;
     r = combine(mdr, a, &part, data, len);
     if (r == NULL) {
         return TELPHER_ERR_INVALID;
@@ -254,6 +299,7 @@ tp_mdr_reductions_fini(struct tp_mdr_array_state *a)
 {
     tp_list_for_each_entry_safe(struct tp_mdr_reduction, r, &a->reductions, link) {
         tp_list_remove(&r->link);
+        tp_list_remove(&r->partial);
         tp_free(r);
     }
 }

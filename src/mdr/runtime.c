@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The runtime of a process: creation, the scheduler's loop, errors and the end of a run. */
-#include "mdr/mdr_int.h"
+#include "mdr/object_int.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -14,6 +14,8 @@
 #define IDLE_NS UINT64_C(100000000)
 /* Turns after which a process that never sleeps looks for a lost process. */
 #define TURNS 4096
+/* Turns after which a process that always works passes on parts of reductions. */
+#define FLUSH_TURNS 64
 /* Time for all processes to begin and to end a run. */
 #define MEET_NS UINT64_C(60000000000)
 
@@ -89,6 +91,8 @@ telpher_mdr_create(telpher_context *ctx, telpher_mdr **ret_mdr, telpher_error *e
     tp_list_init(&mdr->free_lights);
     tp_list_init(&mdr->ready);
     tp_list_init(&mdr->starved);
+    tp_list_init(&mdr->leaving);
+    tp_list_init(&mdr->partial);
     mdr->free_slot = UINT32_MAX;
     status = init(mdr, ctx, err);
     if (status != TELPHER_OK) {
@@ -110,9 +114,9 @@ telpher_mdr_destroy(telpher_mdr *mdr)
         (void)telpher_msg_handler(mdr->ctx, TP_MDR_CONTROL_HANDLER, NULL, NULL, NULL);
     }
     tp_mdr_drop_messages(mdr);
+    tp_mdr_lights_fini(mdr); /* light threads use elements */
     tp_mdr_arrays_fini(mdr);
     tp_mdr_futures_fini(mdr);
-    tp_mdr_lights_fini(mdr);
     if (mdr->owns_ctx) {
         telpher_context_destroy(mdr->ctx);
     }
@@ -205,9 +209,13 @@ run_turn(telpher_mdr *mdr)
 
     worked = (!mdr->exiting && run_local(mdr)) || worked;
     worked = tp_mdr_flush(mdr) || worked;
+    worked = tp_mdr_leave(mdr) || worked;
     worked = telpher_progress(mdr->ctx) != 0 || worked;
     if (++mdr->turns % TURNS == 0) {
         check_peers(mdr);
+    }
+    if (!mdr->exiting && (!worked || mdr->turns % FLUSH_TURNS == 0)) {
+        worked = tp_mdr_reductions_flush(mdr) || worked;
     }
     if (worked || mdr->exiting) {
         return;
@@ -276,9 +284,9 @@ static void
 end_run(telpher_mdr *mdr)
 {
     tp_mdr_drop_messages(mdr);
+    receive_rest(mdr);
     tp_mdr_lights_cancel(mdr);
     mdr->running = false;
-    receive_rest(mdr);
     if (mdr->exit_status != TELPHER_ERR_PEER_LOST) {
         (void)telpher_barrier(mdr->ctx, MEET_NS);
     }

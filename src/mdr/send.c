@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sends messages: to this process through its local queue, to others with credits. */
-#include "mdr/mdr_int.h"
+#include "mdr/object_int.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -56,6 +56,9 @@ tp_mdr_message_destroy(struct tp_mdr_message *m)
     for (uint32_t i = 0; i < m->buffer_count && m->owns_buffers; i++) {
         free(m->buffers[i].data);
     }
+    if (m->element != NULL) {
+        m->element->uses--;
+    }
     tp_free(m);
 }
 
@@ -70,16 +73,6 @@ tp_mdr_messages_destroy(struct tp_list *list)
 
 /* ---- one message ---- */
 
-/** A message to send: parameters in two parts, and buffers. */
-struct outgoing {
-    const struct tp_mdr_header *h;
-    const void *head, *params;
-    size_t head_len, params_len;
-    const telpher_msg_buffer *buffers;
-    size_t buffer_count;
-    const telpher_xfer_params *xfer;
-};
-
 /* For sends whose end the program does not ask for. */
 static void
 ignore(void *user, telpher_status status, size_t len)
@@ -88,7 +81,7 @@ ignore(void *user, telpher_status status, size_t len)
 }
 
 static void
-copy_params(uint8_t *dst, const struct outgoing *o)
+copy_params(uint8_t *dst, const struct tp_mdr_outgoing *o)
 {
     if (o->head_len != 0) {
         memcpy(dst, o->head, o->head_len);
@@ -100,7 +93,8 @@ copy_params(uint8_t *dst, const struct outgoing *o)
 
 /* Sends header and parameters in one block. */
 static telpher_status
-send_now(telpher_mdr *mdr, uint32_t rank, uint32_t handler, const struct outgoing *o)
+send_now(telpher_mdr *mdr, uint32_t rank, uint32_t handler,
+         const struct tp_mdr_outgoing *o)
 {
     size_t len = sizeof(*o->h) + o->head_len + o->params_len;
     _Alignas(16) uint8_t small[512];
@@ -128,7 +122,7 @@ send_now(telpher_mdr *mdr, uint32_t rank, uint32_t handler, const struct outgoin
 
 /* Copies a message to send it later. */
 static struct tp_mdr_message *
-keep(const struct outgoing *o)
+keep(const struct tp_mdr_outgoing *o)
 {
     struct tp_mdr_message *m = allocate(o->h, o->head_len + o->params_len);
 
@@ -149,7 +143,7 @@ keep(const struct outgoing *o)
 }
 
 static telpher_status
-send_work(telpher_mdr *mdr, uint32_t rank, const struct outgoing *o)
+send_work(telpher_mdr *mdr, uint32_t rank, const struct tp_mdr_outgoing *o)
 {
     struct tp_list *queue = rank == mdr->rank ? &mdr->local : &mdr->out[rank].queue;
     telpher_status status = TELPHER_ERR_AGAIN;
@@ -192,11 +186,11 @@ telpher_status
 tp_mdr_send(telpher_mdr *mdr, uint32_t rank, const struct tp_mdr_header *h,
             const void *head, size_t head_len, const void *params, size_t params_len)
 {
-    const struct outgoing o = {.h = h,
-                               .head = head,
-                               .params = params,
-                               .head_len = head_len,
-                               .params_len = params_len};
+    const struct tp_mdr_outgoing o = {.h = h,
+                                      .head = head,
+                                      .params = params,
+                                      .head_len = head_len,
+                                      .params_len = params_len};
 
     if (!fits(mdr, rank, head_len, params_len)) {
         return tp_mdr_error(mdr, TELPHER_ERR_RANGE,
@@ -210,7 +204,8 @@ telpher_status
 tp_mdr_control(telpher_mdr *mdr, uint32_t rank, const struct tp_mdr_header *h,
                const void *params, size_t params_len)
 {
-    const struct outgoing o = {.h = h, .params = params, .params_len = params_len};
+    const struct tp_mdr_outgoing o = {
+        .h = h, .params = params, .params_len = params_len};
 
     return send_now(mdr, rank, TP_MDR_CONTROL_HANDLER, &o);
 }
@@ -236,36 +231,57 @@ tp_mdr_forward(telpher_mdr *mdr, const struct tp_mdr_header *h, const void *head
 
 /* ---- the queues ---- */
 
-/* Sends the first message of a queue. @return false: no credit */
-static bool
-send_first(telpher_mdr *mdr, uint32_t rank, struct tp_mdr_message *m)
+/* The buffers of a kept message have been sent. */
+static void
+end_kept(void *user, telpher_status status, size_t len)
 {
-    const telpher_xfer_params xfer = {.struct_size = sizeof(xfer),
-                                      .on_done = m->on_done,
-                                      .user = m->user,
-                                      .queue = m->queue};
-    const struct outgoing o = {.h = &m->header,
-                               .params = tp_mdr_message_params(m),
-                               .params_len = m->params_len,
-                               .buffers = m->buffers,
-                               .buffer_count = m->buffer_count,
-                               .xfer = m->on_done != NULL ? &xfer : NULL};
+    struct tp_mdr_message *m = user;
+
+    (void)len;
+    tp_mdr_message_done(m, status);
+    tp_mdr_message_destroy(m);
+}
+
+/* Sends a kept message and takes it. @return false: no credit, it stays */
+static bool
+send_message(telpher_mdr *mdr, uint32_t rank, struct tp_mdr_message *m)
+{
+    const telpher_xfer_params xfer = {
+        .struct_size = sizeof(xfer), .on_done = end_kept, .user = m, .queue = m->queue};
+    const struct tp_mdr_header h = m->header;
+    const struct tp_mdr_outgoing o = {.h = &h,
+                                      .params = tp_mdr_message_params(m),
+                                      .params_len = m->params_len,
+                                      .buffers = m->buffers,
+                                      .buffer_count = m->buffer_count,
+                                      .xfer = &xfer};
     telpher_status status = send_now(mdr, rank, TP_MDR_WORK_HANDLER, &o);
 
     if (status == TELPHER_ERR_AGAIN) {
         return false;
     }
-    tp_list_remove(&m->link);
-    mdr->queued--;
-    if (status == TELPHER_OK) {
-        m->on_done = NULL; /* telpher_msg_send() calls it */
-    } else {
+    if (status != TELPHER_OK) {
         tp_mdr_fail(mdr, status, "a message to process %u: %s", rank,
                     telpher_last_error(mdr->ctx));
-        tp_mdr_message_done(m, status);
+        end_kept(m, status, 0);
     }
-    tp_mdr_message_destroy(m);
-    return status == TELPHER_OK;
+    return true;
+}
+
+void
+tp_mdr_send_kept(telpher_mdr *mdr, uint32_t rank, struct tp_mdr_message *m)
+{
+    struct tp_list *queue = &mdr->out[rank].queue;
+
+    if (mdr->exiting) {
+        tp_mdr_message_destroy(m);
+        return;
+    }
+    mdr->sent++;
+    if (!tp_list_is_empty(queue) || !send_message(mdr, rank, m)) {
+        tp_list_push_back(queue, &m->link);
+        mdr->queued++;
+    }
 }
 
 bool
@@ -276,9 +292,12 @@ tp_mdr_flush(telpher_mdr *mdr)
     for (uint32_t r = 0; r < mdr->size && mdr->queued != 0; r++) {
         tp_list_for_each_entry_safe(struct tp_mdr_message, m, &mdr->out[r].queue,
                                     link) {
-            if (!send_first(mdr, r, m)) {
+            tp_list_remove(&m->link);
+            if (!send_message(mdr, r, m)) {
+                tp_list_push_front(&mdr->out[r].queue, &m->link);
                 break;
             }
+            mdr->queued--;
             sent = true;
         }
     }
@@ -297,56 +316,67 @@ tp_mdr_drop_messages(telpher_mdr *mdr)
 
 /* ---- calls of the program ---- */
 
+/* The process to send to: where the element is known to be, else its home. */
+static uint32_t
+rank_for(telpher_mdr *mdr, const telpher_mdr_array *array, telpher_mdr_index index,
+         uint32_t *ret_moves)
+{
+    uint32_t home = telpher_mdr_home(mdr, array, index);
+    const struct tp_mdr_array_state *a;
+
+    *ret_moves = 0;
+    if (home == UINT32_MAX || !tp_mdr_is_mobile(mdr, array)) {
+        return home;
+    }
+    a = tp_map_get(&mdr->arrays, array->id);
+    if (a == NULL || !a->created) {
+        return home;
+    }
+    return tp_mdr_find(a, index) != NULL ? mdr->rank
+                                         : tp_mdr_place(mdr, a, index, ret_moves);
+}
+
+telpher_status
+tp_mdr_send_element(telpher_mdr *mdr, const telpher_mdr_array *array,
+                    telpher_mdr_index index, uint8_t kind, uint32_t entry,
+                    struct tp_mdr_outgoing *o)
+{
+    struct tp_mdr_header h = {.kind = kind,
+                              .entry = (uint16_t)entry,
+                              .root = mdr->rank,
+                              .id = array->id,
+                              .at = {index.at[0], index.at[1], index.at[2]}};
+    uint32_t rank = rank_for(mdr, array, index, &h.moves);
+
+    o->h = &h;
+    if (rank == UINT32_MAX) {
+        return tp_mdr_error(
+            mdr, TELPHER_ERR_RANGE, "class %s has no element (%d, %d, %d)",
+            mdr->classes[array->class_id]->name, index.at[0], index.at[1], index.at[2]);
+    }
+    if (!fits(mdr, rank, o->head_len, o->params_len)) {
+        return tp_mdr_error(mdr, TELPHER_ERR_RANGE,
+                            "%zu bytes of parameters are too many; send a buffer",
+                            o->params_len);
+    }
+    return send_work(mdr, rank, o);
+}
+
 telpher_status
 telpher_mdr_invoke(telpher_mdr *mdr, const telpher_mdr_array *array,
                    telpher_mdr_index index, uint32_t entry, const void *params,
                    size_t params_len, const telpher_msg_buffer *buffers,
                    size_t buffer_count, const telpher_xfer_params *xfer)
 {
-    const struct tp_mdr_header h = {.kind = TP_MDR_INVOKE,
-                                    .entry = (uint16_t)entry,
-                                    .id = array->id,
-                                    .at = {index.at[0], index.at[1], index.at[2]}};
-    const struct outgoing o = {.h = &h,
-                               .params = params,
-                               .params_len = params_len,
-                               .buffers = buffers,
-                               .buffer_count = buffer_count,
-                               .xfer = xfer};
+    struct tp_mdr_outgoing o = {.params = params,
+                                .params_len = params_len,
+                                .buffers = buffers,
+                                .buffer_count = buffer_count,
+                                .xfer = xfer};
     telpher_status status =
         tp_mdr_check_call(mdr, array, entry, params_len, buffer_count);
-    uint32_t rank = telpher_mdr_home(mdr, array, index);
 
-    if (status != TELPHER_OK) {
-        return status;
-    }
-    if (rank == UINT32_MAX) {
-        return tp_mdr_error(
-            mdr, TELPHER_ERR_RANGE, "class %s has no element (%d, %d, %d)",
-            mdr->classes[array->class_id]->name, index.at[0], index.at[1], index.at[2]);
-    }
-    if (!fits(mdr, rank, 0, params_len)) {
-        return tp_mdr_error(mdr, TELPHER_ERR_RANGE,
-                            "%zu bytes of parameters are too many; send a buffer",
-                            params_len);
-    }
-    return send_work(mdr, rank, &o);
-}
-
-telpher_status
-telpher_mdr_broadcast(telpher_mdr *mdr, const telpher_mdr_array *array, uint32_t entry,
-                      const void *params, size_t params_len)
-{
-    const struct tp_mdr_header h = {.kind = TP_MDR_BROADCAST,
-                                    .entry = (uint16_t)entry,
-                                    .root = mdr->rank,
-                                    .id = array->id};
-    telpher_status status = tp_mdr_check_call(mdr, array, entry, params_len, 0);
-
-    if (status == TELPHER_OK) {
-        status = tp_mdr_forward(mdr, &h, NULL, 0, params, params_len);
-    }
     return status == TELPHER_OK
-               ? tp_mdr_send(mdr, mdr->rank, &h, NULL, 0, params, params_len)
+               ? tp_mdr_send_element(mdr, array, index, TP_MDR_INVOKE, entry, &o)
                : status;
 }

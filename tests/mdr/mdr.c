@@ -355,11 +355,11 @@ static const telpher_mdr_entry sink_entries[] = {
 
 static const telpher_mdr_class classes[CLASSES] = {
     {sizeof(telpher_mdr_class), 5, "counter", sizeof(struct counter), counter_create,
-     NULL, counter_entries},
+     NULL, counter_entries, NULL},
     {sizeof(telpher_mdr_class), RELAY_ENTRIES, "relay", sizeof(struct relay), NULL,
-     relay_destroy, relay_entries},
+     relay_destroy, relay_entries, NULL},
     {sizeof(telpher_mdr_class), 1, "sink", sizeof(struct sink), NULL, sink_destroy,
-     sink_entries},
+     sink_entries, NULL},
 };
 
 static void
@@ -1073,7 +1073,7 @@ rank_that_dies(telpher_context *ctx)
     static const telpher_mdr_entry deadly[] = {
         TELPHER_MDR_ENTRY_VOID(die_while_running)};
     static const telpher_mdr_class def = {sizeof(def), 1,    "deadly", 0,
-                                          NULL,        NULL, deadly};
+                                          NULL,        NULL, deadly,   NULL};
     telpher_mdr *mdr = NULL;
     uint32_t number;
 

@@ -101,8 +101,8 @@ static const telpher_mdr_entry entries[PLAYER_ENTRIES] = {
     [PLAYER_BALL] = TELPHER_MDR_ENTRY_POST(take_ball, post_ball, struct ball),
     [PLAYER_PARAMS] = TELPHER_MDR_ENTRY_BYTES(take_ball),
 };
-static const telpher_mdr_class player = {sizeof(player), PLAYER_ENTRIES, "player", 0,
-                                         NULL,           NULL,           entries};
+static const telpher_mdr_class player = {
+    sizeof(player), PLAYER_ENTRIES, "player", 0, NULL, NULL, entries, NULL};
 
 static double
 objects_us(telpher_mdr_call *call, const telpher_mdr_array *players, size_t size)

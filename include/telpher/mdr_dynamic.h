@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Objects that move: one function packs and unpacks an object, messages find it in the process
+ * where it is. Extends mdr.h.
+ *
+ *     static void pup(telpher_mdr_call *call, telpher_mdr_pup *p)
+ *     {
+ *         struct block *b = call->self;
+ *
+ *         telpher_mdr_pup_bytes(p, &b->cells, sizeof(b->cells));
+ *         if (telpher_mdr_pup_mode(p) == TELPHER_MDR_UNPACK) {
+ *             b->heat = malloc(b->cells * sizeof(*b->heat));
+ *         }
+ *         telpher_mdr_pup_bytes(p, b->heat, b->cells * sizeof(*b->heat));
+ *     }
+ *
+ * Source: PUP and migration of Charm++. Threads: as mdr.h. Since: 0.1.
+ */
+#ifndef TELPHER_MDR_DYNAMIC_H
+#define TELPHER_MDR_DYNAMIC_H
+
+#include <telpher/mdr.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- packing ---- */
+
+/** What a class's `pup` function does now. It runs with SIZE, then with PACK, and after the
+ *  move with UNPACK, on an object of zeros for which `create` does not run. The object that
+ *  was packed then ends with `destroy`. */
+enum telpher_mdr_pup_mode {
+    TELPHER_MDR_SIZE = 1,
+    TELPHER_MDR_PACK = 2,
+    TELPHER_MDR_UNPACK = 3,
+};
+
+TELPHER_CALL int telpher_mdr_pup_mode(const telpher_mdr_pup *pup);
+/** Counts, packs or unpacks @p len bytes at @p data, in host or device memory. */
+TELPHER_CALL void telpher_mdr_pup_bytes(telpher_mdr_pup *pup, void *data, size_t len);
+
+/* ---- migration ---- */
+
+/**
+ * Moves the object of @p call to process @p rank, after this entry and the light threads that
+ * use the object have ended. Messages and channels follow it. The last call counts.
+ * @return TELPHER_OK, TELPHER_ERR_RANGE (no such process), TELPHER_ERR_INVALID (the class has no
+ *         pup function, or the call has no object of an array)
+ */
+TELPHER_CALL telpher_status telpher_mdr_migrate(telpher_mdr_call *call, uint32_t rank);
+
+/* ---- channels ---- */
+
+/** The other end of a channel between two elements, of any arrays. The nth message of one end
+ *  meets the nth receive of the other, also while either end moves. */
+typedef struct telpher_mdr_channel {
+    telpher_mdr_array array;
+    telpher_mdr_index index;
+    uint32_t number; /**< of the channel: two elements may have several */
+} telpher_mdr_channel;
+
+/**
+ * Sends parameters and buffers from the object of @p call to the other end.
+ * @return as telpher_mdr_invoke(), whose other arguments these are. The parameters may be 32
+ *         bytes shorter than those of an invocation.
+ */
+TELPHER_CALL telpher_status telpher_mdr_channel_send(
+    telpher_mdr_call *call, const telpher_mdr_channel *channel, const void *params,
+    size_t params_len, const telpher_msg_buffer *buffers, size_t buffer_count,
+    const telpher_xfer_params *xfer);
+/**
+ * Receives the next message: entry @p entry of the object of @p call runs with it, once; first
+ * its post function, if there are buffers.
+ * @return TELPHER_OK, TELPHER_ERR_RANGE (no such entry), TELPHER_ERR_INVALID (the call has no
+ *         object), TELPHER_ERR_NO_MEMORY
+ */
+TELPHER_CALL telpher_status telpher_mdr_channel_recv(telpher_mdr_call *call,
+                                                     const telpher_mdr_channel *channel,
+                                                     uint32_t entry);
+/**
+ * Waits for the next message, in an entry that may wait.
+ * @param params   [cap] receives the parameters; longer ones are truncated.
+ * @param buffers  [buffer_count] name memory and room for the message's buffers; len becomes
+ *                 the length.
+ * @param ret_len  [bytes] of the parameters; may be NULL.
+ * @return TELPHER_OK; TELPHER_ERR_TRUNCATED (parameters, or a buffer, which is dropped, are
+ *         longer, or there are more buffers); TELPHER_ERR_INVALID, TELPHER_ERR_NO_MEMORY;
+ *         TELPHER_ERR_CANCELED (the run ends); an error of the transfer
+ */
+TELPHER_CALL telpher_status telpher_mdr_channel_await(
+    telpher_mdr_call *call, const telpher_mdr_channel *channel, void *params,
+    size_t cap, size_t *ret_len, telpher_msg_buffer *buffers, size_t buffer_count);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Runs entries of one element with a message, in the process that has the element. */
+#include "mdr/object_int.h"
+
+#include <stdlib.h>
+
+#include <telpher/mem.h>
+
+/* ---- buffers ---- */
+
+static telpher_mdr_call
+call_of(telpher_mdr *mdr, struct tp_mdr_element *e, const struct tp_mdr_delivery *d)
+{
+    telpher_mdr_call call = tp_mdr_call_of(mdr, e);
+
+    call.params = d->params;
+    call.params_len = d->params_len;
+    call.buffers = d->buffers;
+    call.buffer_count = d->buffer_count;
+    call.status = d->status;
+    return call;
+}
+
+/* Copies the buffers of a kept message to where the object wants them. */
+static void
+place_buffers(const telpher_mdr_entry *entry, telpher_mdr_call *call,
+              struct tp_mdr_message *m)
+{
+    telpher_msg_buffer source[TELPHER_MSG_BUFFERS];
+
+    for (uint32_t i = 0; i < m->buffer_count; i++) {
+        source[i] = m->buffers[i];
+        m->buffers[i].data = NULL;
+    }
+    entry->post(call);
+    for (uint32_t i = 0; i < m->buffer_count; i++) {
+        if (call->status == TELPHER_OK && m->buffers[i].data != NULL &&
+            source[i].len != 0) {
+            call->status = telpher_mem_copy(call->mdr->ctx, m->buffers[i].data,
+                                            source[i].data, source[i].len);
+        }
+        if (m->owns_buffers) {
+            free(source[i].data);
+        }
+    }
+    m->owns_buffers = false;
+    tp_mdr_message_done(m, call->status);
+}
+
+void
+tp_mdr_run_post(telpher_mdr *mdr, struct tp_mdr_element *e,
+                const telpher_mdr_entry *entry, const struct tp_mdr_delivery *d)
+{
+    telpher_mdr_call call = call_of(mdr, e, d);
+
+    entry->post(&call);
+}
+
+/* ---- entries ---- */
+
+struct tp_mdr_message *
+tp_mdr_keep(telpher_mdr *mdr, struct tp_mdr_delivery *d)
+{
+    struct tp_mdr_message *m = d->kept;
+
+    if (m == NULL) { /* it has no buffers: those are kept from the start */
+        m = tp_mdr_message_create(d->h, d->params, d->params_len);
+    }
+    if (m == NULL) {
+        tp_mdr_fail(mdr, TELPHER_ERR_NO_MEMORY, "no memory for a message");
+    }
+    d->taken = m != NULL;
+    return m;
+}
+
+/* Starts an entry that may wait; it needs parameters of its own. */
+static void
+start_light(telpher_mdr *mdr, struct tp_mdr_element *e, const telpher_mdr_entry *entry,
+            telpher_mdr_call *call, const struct tp_mdr_delivery *d)
+{
+    struct tp_mdr_message *m =
+        tp_mdr_message_create(d->h, call->params, call->params_len);
+
+    if (m == NULL) {
+        tp_mdr_fail(mdr, TELPHER_ERR_NO_MEMORY, "no memory for a light thread");
+        return;
+    }
+    for (uint32_t i = 0; i < call->buffer_count; i++) {
+        m->buffers[i] = call->buffers[i];
+    }
+    m->element = e;
+    e->uses++;
+    call->params = tp_mdr_message_params(m);
+    call->buffers = m->buffers;
+    tp_mdr_light_start(mdr, call, entry->run, m);
+}
+
+void
+tp_mdr_run_entry(telpher_mdr *mdr, struct tp_mdr_element *e,
+                 const telpher_mdr_entry *entry, const struct tp_mdr_delivery *d)
+{
+    telpher_mdr_call call = call_of(mdr, e, d);
+
+    if (d->kept != NULL && d->buffer_count != 0) {
+        place_buffers(entry, &call, d->kept);
+    }
+    if ((entry->flags & TELPHER_MDR_WAITS) != 0) {
+        start_light(mdr, e, entry, &call, d);
+    } else {
+        entry->run(&call);
+    }
+}
+
+const telpher_mdr_entry *
+tp_mdr_entry_of(telpher_mdr *mdr, const struct tp_mdr_array_state *a,
+                const struct tp_mdr_delivery *d)
+{
+    return tp_mdr_check_call(mdr, &a->proxy, d->h->entry, d->params_len,
+                             d->buffer_count) == TELPHER_OK
+               ? tp_mdr_find_entry(mdr, &a->proxy, d->h->entry)
+               : NULL;
+}
+
+/* A message for an element that is not here. @return true if it was sent on */
+static bool
+send_on(telpher_mdr *mdr, struct tp_mdr_array_state *a, struct tp_mdr_delivery *d)
+{
+    struct tp_mdr_message *m = tp_mdr_keep(mdr, d);
+
+    return m == NULL || tp_mdr_reroute(mdr, a, m);
+}
+
+static bool
+wrong_message(telpher_mdr *mdr)
+{
+    tp_mdr_fail(mdr, TELPHER_ERR_PROTO,
+                "a message for an element or entry that is not here, or of a proxy "
+                "that was changed");
+    return true;
+}
+
+bool
+tp_mdr_invoke_one(telpher_mdr *mdr, struct tp_mdr_array_state *a,
+                  struct tp_mdr_delivery *d)
+{
+    struct tp_mdr_element *e = tp_mdr_find(a, tp_mdr_index_in(d->h));
+    const telpher_mdr_entry *entry;
+    uint64_t key;
+
+    if (e == NULL) {
+        return a->mobile && tp_mdr_key(&a->proxy, tp_mdr_index_in(d->h), &key)
+                   ? send_on(mdr, a, d)
+                   : wrong_message(mdr);
+    }
+    if (e->moving) { /* in the local queue the message comes after the element */
+        struct tp_mdr_message *m = tp_mdr_keep(mdr, d);
+
+        if (m != NULL) {
+            tp_list_push_back(&mdr->local, &m->link);
+        }
+        return false;
+    }
+    if ((d->h->flags & TP_MDR_FORWARDED) != 0) {
+        tp_mdr_answer_place(mdr, e, d->h);
+    }
+    if (d->h->kind == TP_MDR_CHANNEL) {
+        return tp_mdr_channel_receive(mdr, e, d);
+    }
+    entry = tp_mdr_entry_of(mdr, a, d);
+    if (entry == NULL) {
+        return wrong_message(mdr);
+    }
+    tp_mdr_run_entry(mdr, e, entry, d);
+    return true;
+}

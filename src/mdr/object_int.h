@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Arrays and their elements, for the files of libtelpher-mdr that know both. */
+#ifndef TELPHER_MDR_OBJECT_INT_H
+#define TELPHER_MDR_OBJECT_INT_H
+
+#include <stddef.h>
+
+#include <telpher/mdr_dynamic.h>
+
+#include "mdr/mdr_int.h"
+
+/** First parameters of CREATE. */
+struct tp_mdr_create {
+    telpher_mdr_array array;
+    uint64_t classes_hash; /**< all processes must have registered the same classes */
+    uint64_t reserved;
+};
+_Static_assert(sizeof(struct tp_mdr_create) == 48, "parameters are aligned to 16");
+
+/** First parameters of REDUCE: a process's part of a reduction. */
+struct tp_mdr_part {
+    uint64_t number;
+    uint32_t op, reserved0;
+    telpher_mdr_target target;
+    uint64_t count; /**< contributions in it; counted where elements may move */
+};
+_Static_assert(sizeof(struct tp_mdr_part) == 96, "data is aligned to 16");
+
+/** A reduction of an array that is not complete in this process. */
+struct tp_mdr_reduction {
+    struct tp_list link; /**< array->reductions */
+    struct tp_list partial; /**< mdr->partial */
+    struct tp_mdr_array_state *array;
+    struct tp_mdr_part part;
+    uint64_t local; /**< contributions of own elements */
+    uint32_t children; /**< parts of the children in the tree */
+    size_t len;
+    uint8_t data[];
+};
+_Static_assert(offsetof(struct tp_mdr_reduction, data) % 16 == 0,
+               "data is aligned to 16");
+
+/** An array as this process knows it. */
+struct tp_mdr_array_state {
+    telpher_mdr_array proxy;
+    bool created; /**< false: messages arrived before it */
+    bool mobile; /**< its elements may move */
+    struct tp_list parked; /**< of struct tp_mdr_message, until it is created */
+    uint64_t total; /**< elements in all processes */
+    uint32_t ranks; /**< that elements begin in: 0 .. ranks - 1 */
+    struct tp_map elements; /**< in this process: key to struct tp_mdr_element */
+    struct tp_list all; /**< the same, in the order of their creation or arrival */
+    struct tp_map places; /**< key to where an element went or was heard of */
+    struct tp_list homeless; /**< messages whose elements are in no process */
+    struct tp_list reductions;
+    uint64_t completed; /**< reductions; process 0 of a mobile array */
+    struct tp_list history; /**< numbered broadcasts that elements may have missed */
+    uint64_t heard; /**< number of the last broadcast */
+    uint64_t reported; /**< number in the last report to process 0 */
+    uint64_t *heard_by; /**< [processes]; process 0 */
+    uint64_t away; /**< elements that left and have not arrived */
+};
+
+/** An element in this process; the object follows. */
+struct tp_mdr_element {
+    struct tp_list link; /**< array->all */
+    struct tp_list leaving; /**< mdr->leaving */
+    struct tp_mdr_array_state *array;
+    telpher_mdr_index index;
+    uint32_t moves;
+    uint32_t uses; /**< light threads and transfers that have its address */
+    uint32_t target; /**< process to move to */
+    bool moving; /**< packed or not unpacked yet: messages wait in the local queue */
+    uint64_t contributed; /**< reductions */
+    uint64_t heard; /**< number of its last broadcast */
+    struct tp_list channels; /**< of struct tp_mdr_channel_end */
+};
+
+static inline void *
+tp_mdr_self(struct tp_mdr_element *e)
+{
+    return (uint8_t *)e + ((sizeof(*e) + 15) & ~(size_t)15);
+}
+
+static inline telpher_mdr_index
+tp_mdr_index_in(const struct tp_mdr_header *h)
+{
+    return (telpher_mdr_index){{h->at[0], h->at[1], h->at[2]}};
+}
+
+/** A message on its way to an object. */
+struct tp_mdr_delivery {
+    const struct tp_mdr_header *h;
+    const void *params;
+    size_t params_len;
+    telpher_msg_buffer *buffers; /**< kept: the source; else where the data lies */
+    uint32_t buffer_count;
+    telpher_status status;
+    struct tp_mdr_message *kept; /**< NULL: the memory is the transport's */
+    bool taken; /**< the kept message has another owner now */
+};
+
+/* ---- array.c ---- */
+
+/** The state of an array, made if this process has not heard of it. NULL: no memory */
+struct tp_mdr_array_state *tp_mdr_array_of(telpher_mdr *mdr, uint64_t id);
+/** Number of elements. */
+uint64_t tp_mdr_total(const telpher_mdr *mdr, const telpher_mdr_array *array);
+/** True if the elements may move: the class can be packed. */
+bool tp_mdr_is_mobile(const telpher_mdr *mdr, const telpher_mdr_array *array);
+/** Handles CREATE. */
+void tp_mdr_array_receive(telpher_mdr *mdr, const struct tp_mdr_create *create,
+                          const void *params, size_t params_len);
+void tp_mdr_arrays_drop_parked(telpher_mdr *mdr);
+void tp_mdr_arrays_fini(telpher_mdr *mdr);
+
+/* ---- element.c ---- */
+
+/** The number that stands for an index in this array. @return false: there is no such index */
+bool tp_mdr_key(const telpher_mdr_array *array, telpher_mdr_index index,
+                uint64_t *ret_key);
+telpher_mdr_index tp_mdr_index_of(const telpher_mdr_array *array, uint64_t key);
+/** The element if it is in this process, unpacked or not, otherwise NULL. */
+struct tp_mdr_element *tp_mdr_find(const struct tp_mdr_array_state *a,
+                                   telpher_mdr_index index);
+/** The element of a call, or NULL with the text kept. */
+struct tp_mdr_element *tp_mdr_element_of_call(telpher_mdr_call *call);
+/** Adds an element whose object is zeros. NULL: no memory */
+struct tp_mdr_element *tp_mdr_element_add(telpher_mdr *mdr,
+                                          struct tp_mdr_array_state *a,
+                                          telpher_mdr_index index);
+/** Takes an element out and frees it; its `destroy` ran. */
+void tp_mdr_element_remove(struct tp_mdr_element *e);
+/** A call without parameters. */
+telpher_mdr_call tp_mdr_call_of(telpher_mdr *mdr, struct tp_mdr_element *e);
+
+/* ---- locate.c ---- */
+
+/** The process to send to, for a message to an element that is not here; *ret_moves: what the
+ *  message shall say. */
+uint32_t tp_mdr_place(telpher_mdr *mdr, const struct tp_mdr_array_state *a,
+                      telpher_mdr_index index, uint32_t *ret_moves);
+/** Notes where an element is, unless something newer is known. */
+void tp_mdr_note_place(telpher_mdr *mdr, struct tp_mdr_array_state *a,
+                       telpher_mdr_index index, uint32_t rank, uint32_t moves);
+/** An element is in this process now. */
+void tp_mdr_note_arrival(telpher_mdr *mdr, struct tp_mdr_element *e);
+/** Sends a message on to where its element is, or keeps it. Takes @p m. @return true: sent */
+bool tp_mdr_reroute(telpher_mdr *mdr, struct tp_mdr_array_state *a,
+                    struct tp_mdr_message *m);
+/** Tells the sender of a forwarded message where the element is. */
+void tp_mdr_answer_place(telpher_mdr *mdr, const struct tp_mdr_element *e,
+                         const struct tp_mdr_header *h);
+/** Handles PLACE and LOCATED. */
+void tp_mdr_place_receive(telpher_mdr *mdr, const struct tp_mdr_header *h);
+
+/* ---- invoke.c ---- */
+
+/** Takes the delivery's message, or a copy. NULL: no memory, the run ends */
+struct tp_mdr_message *tp_mdr_keep(telpher_mdr *mdr, struct tp_mdr_delivery *d);
+/** The entry that a message names, or NULL if it does not take the message. */
+const telpher_mdr_entry *tp_mdr_entry_of(telpher_mdr *mdr,
+                                         const struct tp_mdr_array_state *a,
+                                         const struct tp_mdr_delivery *d);
+/** Runs an entry of an element with the message; kept buffers are placed first. */
+void tp_mdr_run_entry(telpher_mdr *mdr, struct tp_mdr_element *e,
+                      const telpher_mdr_entry *entry, const struct tp_mdr_delivery *d);
+/** Runs the post entry for buffers that arrive: *d->buffers get their destinations. */
+void tp_mdr_run_post(telpher_mdr *mdr, struct tp_mdr_element *e,
+                     const telpher_mdr_entry *entry, const struct tp_mdr_delivery *d);
+/** Handles INVOKE and CHANNEL. @return false: the message was kept and is not done */
+bool tp_mdr_invoke_one(telpher_mdr *mdr, struct tp_mdr_array_state *a,
+                       struct tp_mdr_delivery *d);
+
+/* ---- pup.c, migrate.c ---- */
+
+struct telpher_mdr_pup {
+    telpher_mdr *mdr;
+    int mode; /**< enum telpher_mdr_pup_mode */
+    uint8_t *at, *end; /**< PACK and UNPACK: the rest of the packed bytes */
+    size_t bytes; /**< SIZE: so far */
+    telpher_status status;
+};
+
+/** First parameters of MIGRATE: what an element has besides its object. */
+struct tp_mdr_migrant {
+    uint64_t contributed, heard;
+    uint64_t bytes; /**< of the packed element */
+    uint64_t reserved;
+};
+
+/** Packs an element with its channels. The caller frees *ret_data, of malloc(). */
+telpher_status tp_mdr_pack(telpher_mdr *mdr, struct tp_mdr_element *e, void **ret_data,
+                           size_t *ret_len);
+telpher_status tp_mdr_unpack(telpher_mdr *mdr, struct tp_mdr_element *e, void *data,
+                             size_t len);
+/** Elements whose entries have ended leave. @return true if one left */
+bool tp_mdr_leave(telpher_mdr *mdr);
+/** Handles MIGRATE: makes the element, which messages find; to be unpacked when the local queue
+ *  comes to @p m. @return false after an error, which ends the run */
+bool tp_mdr_migrant_receive(telpher_mdr *mdr, struct tp_mdr_array_state *a,
+                            struct tp_mdr_message *m);
+/** Unpacks a migrant, outside of callbacks. */
+void tp_mdr_migrant_unpack(telpher_mdr *mdr, struct tp_mdr_array_state *a,
+                           struct tp_mdr_message *m);
+
+/** Handles ARRIVED. */
+void tp_mdr_arrived_receive(telpher_mdr *mdr, const struct tp_mdr_header *h);
+
+/* ---- channel.c ---- */
+
+/** Handles a message for a channel of @p e. @return false: it was kept and is not done */
+bool tp_mdr_channel_receive(telpher_mdr *mdr, struct tp_mdr_element *e,
+                            struct tp_mdr_delivery *d);
+/** Names destinations of buffers that arrive. @return false: no receive waits for them yet */
+bool tp_mdr_channel_post(telpher_mdr *mdr, struct tp_mdr_element *e,
+                         const struct tp_mdr_delivery *d);
+void tp_mdr_channels_pup(telpher_mdr_pup *pup, struct tp_mdr_element *e);
+/** The buffers of senders in this process may be reused. */
+void tp_mdr_channels_packed(struct tp_mdr_element *e);
+void tp_mdr_channels_fini(struct tp_mdr_element *e);
+
+/* ---- broadcast.c ---- */
+
+/** Handles BROADCAST. */
+void tp_mdr_invoke_all(telpher_mdr *mdr, struct tp_mdr_array_state *a,
+                       struct tp_mdr_delivery *d);
+/** Delivers the broadcasts that an element has missed. */
+void tp_mdr_catch_up(telpher_mdr *mdr, struct tp_mdr_element *e);
+/** Tells process 0 of heard broadcasts, so that they can be forgotten. */
+void tp_mdr_report_heard(telpher_mdr *mdr, struct tp_mdr_array_state *a);
+/** Handles HEARD and FORGET. */
+void tp_mdr_heard_receive(telpher_mdr *mdr, const struct tp_mdr_header *h,
+                          uint32_t from);
+
+/* ---- reduce.c ---- */
+
+bool tp_mdr_target_is_valid(telpher_mdr *mdr, const telpher_mdr_target *target,
+                            size_t len);
+void tp_mdr_reduce_receive(telpher_mdr *mdr, struct tp_mdr_array_state *a,
+                           const struct tp_mdr_part *part, const void *data,
+                           size_t len);
+/** Passes contributions on. @return true if there were some */
+bool tp_mdr_reductions_flush(telpher_mdr *mdr);
+void tp_mdr_reductions_fini(struct tp_mdr_array_state *a);
+
+#endif

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Packs and unpacks elements: one function gives the size, packs, and unpacks. */
+#include <stdlib.h>
+#include <string.h>
+
+#include <telpher/mem.h>
+
+#include "mdr/object_int.h"
+
+int
+telpher_mdr_pup_mode(const telpher_mdr_pup *pup)
+{
+    return pup->mode;
+}
+
+/* Copies between an object and the packed bytes. */
+static telpher_status
+copy(telpher_mdr_pup *pup, void *data, size_t len)
+{
+    void *dst = pup->mode == TELPHER_MDR_PACK ? pup->at : data;
+    const void *src = pup->mode == TELPHER_MDR_PACK ? data : pup->at;
+
+    return len != 0 ? telpher_mem_copy(pup->mdr->ctx, dst, src, len) : TELPHER_OK;
+}
+
+void
+telpher_mdr_pup_bytes(telpher_mdr_pup *pup, void *data, size_t len)
+{
+    if (pup->mode == TELPHER_MDR_SIZE) {
+        pup->bytes += len;
+        return;
+    }
+    if (pup->status != TELPHER_OK) {
+        return;
+    }
+    if (len > (size_t)(pup->end - pup->at)) {
+        pup->status = TELPHER_ERR_RANGE; /* the modes of the program differ */
+        return;
+    }
+    pup->status = copy(pup, data, len);
+    pup->at += len;
+}
+
+static void
+pup_element(telpher_mdr_pup *pup, struct tp_mdr_element *e)
+{
+    telpher_mdr_call call = tp_mdr_call_of(pup->mdr, e);
+
+    tp_mdr_channels_pup(pup, e);
+    pup->mdr->classes[e->array->proxy.class_id]->pup(&call, pup);
+}
+
+/* @return OK, or the error, with a text */
+static telpher_status
+end_of_pup(telpher_mdr_pup *pup, const struct tp_mdr_element *e)
+{
+    telpher_status status = pup->status == TELPHER_OK && pup->at != pup->end
+                                ? TELPHER_ERR_RANGE
+                                : pup->status;
+
+    if (status == TELPHER_OK) {
+        return TELPHER_OK;
+    }
+    return tp_mdr_error(
+        pup->mdr, status, "object (%d, %d, %d) of class %s cannot be %s: %s",
+        e->index.at[0], e->index.at[1], e->index.at[2],
+        pup->mdr->classes[e->array->proxy.class_id]->name,
+        pup->mode == TELPHER_MDR_PACK ? "packed" : "unpacked",
+        status == TELPHER_ERR_RANGE
+            ? "its pup function names other lengths than when it gave the size"
+            : telpher_last_error(pup->mdr->ctx));
+}
+
+telpher_status
+tp_mdr_pack(telpher_mdr *mdr, struct tp_mdr_element *e, void **ret_data,
+            size_t *ret_len)
+{
+    telpher_mdr_pup pup = {.mdr = mdr, .mode = TELPHER_MDR_SIZE};
+    telpher_status status;
+    uint8_t *data;
+
+    pup_element(&pup, e);
+    data = malloc(pup.bytes);
+    if (data == NULL) {
+        return tp_mdr_error(mdr, TELPHER_ERR_NO_MEMORY,
+                            "no memory for a packed object");
+    }
+    pup.mode = TELPHER_MDR_PACK;
+    pup.at = data;
+    pup.end = data + pup.bytes;
+    pup_element(&pup, e);
+    status = end_of_pup(&pup, e);
+    if (status != TELPHER_OK) {
+        free(data);
+        return status;
+    }
+    *ret_data = data;
+    *ret_len = pup.bytes;
+    return TELPHER_OK;
+}
+
+telpher_status
+tp_mdr_unpack(telpher_mdr *mdr, struct tp_mdr_element *e, void *data, size_t len)
+{
+    telpher_mdr_pup pup = {.mdr = mdr,
+                           .mode = TELPHER_MDR_UNPACK,
+                           .at = data,
+                           .end = (uint8_t *)data + len};
+
+    pup_element(&pup, e);
+    return end_of_pup(&pup, e);
+}
