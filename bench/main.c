@@ -12,29 +12,40 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char usage[] =
+static const char head[] =
     "Usage: telpher-bench COMMAND [OPTION]...\n"
     "Measures accelerators at the end of a network, or here.\n\n"
     "  ocl        an OpenCL driver: launches, transfers, creation, builds, discovery\n"
     "  migrate  content that goes back and forth between two devices or servers\n"
     "  floor    what plain TCP and memcpy cost, the floors of everything else\n"
     "  plot      pictures of results: telpher-bench plot FILE.json... -o OUT.png\n\n"
-    "Between two ranks of a job, host or device memory, with OSU's options:\n"
-    "  latency     half a round trip\n"
-    "  put_notify  the same by puts with a notification\n"
-    "  bw          bandwidth in one direction\n"
-    "  bibw        bandwidth in both\n"
-    "and between several pairs:\n"
-    "  multi_lat   half a round trip\n"
-    "  mbw_mr      bandwidth and message rate\n\n"
     "Between two ranks of an MPI program:\n"
     "  compare     a channel over shared memory and that MPI, in turns\n\n"
     "With parents and workers of an MPI program:\n"
     "  launch      what it costs to start kernels on the workers\n\n"
     "Between ranks of a kernel, light threads here:\n"
     "  notified    puts and notifications, with floors\n\n"
+    "  check       whether each pattern below is right, and finds a wrong byte\n\n"
+    "Between ranks of a job, host or device memory, with OSU's options, and OSU's\n"
+    "output where the program is called osu_COMMAND:\n";
+static const char tail[] =
+    "Of each collective there are COMMAND, iCOMMAND (non-blocking) and\n"
+    "COMMAND_persistent.\n\n"
     "  -h, --help     this text; telpher-bench COMMAND --help has the options\n"
     "  -v, --version  the version\n";
+
+static void
+print_usage(FILE *out)
+{
+    fputs(head, out);
+    for (const struct ranks_pattern *p = ranks_patterns; p->name != NULL; p++) {
+        if (strstr(p->title, "Non-blocking") == NULL &&
+            (p->kind != RANKS_COLLECTIVE || strstr(p->title, "Persistent") == NULL)) {
+            fprintf(out, "  %-24s  %s\n", p->name, p->title);
+        }
+    }
+    fputs(tail, out);
+}
 
 static int
 run_command(int argc, char **argv)
@@ -42,8 +53,11 @@ run_command(int argc, char **argv)
     const struct bench_runtime *const runtimes[] = {&bench_ocl, &bench_migrate,
                                                     &bench_floor};
 
-    if (ranks_is_pattern(argv[1])) {
+    if (ranks_find_pattern(argv[1]) != NULL) {
         return ranks_main(argv[0], argc - 1, argv + 1);
+    }
+    if (strcmp(argv[1], "check") == 0) {
+        return ranks_check_main(argc - 1, argv + 1);
     }
     if (strcmp(argv[1], "compare") == 0) {
         return compare_main(argc - 1, argv + 1);
@@ -66,19 +80,26 @@ run_command(int argc, char **argv)
             return bench_run_main(runtimes[i], argc - 2, argv + 2);
         }
     }
-    fprintf(stderr, "telpher-bench: no such command: %s\n%s", argv[1], usage);
+    fprintf(stderr, "telpher-bench: no such command: %s; --help lists them\n", argv[1]);
     return 2;
 }
 
 int
 main(int argc, char **argv)
 {
+    const char *slash = strrchr(argv[0], '/');
+    char *name = slash != NULL ? argv[0] + (slash - argv[0]) + 1 : argv[0];
+
+    if (strncmp(name, "osu_", 4) == 0 && ranks_find_pattern(name) != NULL) {
+        argv[0] = name;
+        return ranks_main("telpher-bench", argc, argv);
+    }
     if (argc < 2) {
-        fputs(usage, stderr);
+        print_usage(stderr);
         return 2;
     }
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
-        fputs(usage, stdout);
+        print_usage(stdout);
         return EXIT_SUCCESS;
     }
     if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-v") == 0) {

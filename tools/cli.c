@@ -111,11 +111,16 @@ bool
 cli_parse_sizes(const char *text, size_t least, size_t *min, size_t *max)
 {
     const char *end;
+    size_t most = *max;
 
     if (!cli_parse_size(text, &end, max)) {
         return false;
     }
-    if (*end == ':') {
+    if (end[0] == ':' && end[1] == '\0') {
+        *min = *max;
+        *max = most;
+        end++;
+    } else if (*end == ':') {
         *min = *max;
         if (!cli_parse_size(end + 1, &end, max)) {
             return false;

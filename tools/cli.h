@@ -79,7 +79,7 @@ int cli_wrong(const char *command, const char *format, ...)
 
 /** Reads bytes, or with K, M, G; *ret_end is left after it. @return false if it is none */
 bool cli_parse_size(const char *text, const char **ret_end, size_t *ret_bytes);
-/** Reads "[MIN:]MAX" of -m; what is not given stays, but MIN is not above MAX.
+/** Reads "[MIN:]MAX" or "MIN:" of -m; what is not given stays, but MIN is not above MAX.
  *  @return false if it has no meaning, or MIN is below @p least */
 bool cli_parse_sizes(const char *text, size_t least, size_t *min, size_t *max);
 /** CLI_CALL of -f text|json, into a bool. */

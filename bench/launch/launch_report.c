@@ -9,7 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "bench/ranks/mpi_version.h"
+#include "bench/mpi/mpi_version.h"
 #include "bench/stats.h"
 
 static const char *const names[] = {"inject", "launch", "done"};

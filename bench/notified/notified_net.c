@@ -9,9 +9,9 @@
 #include <string.h>
 
 #include "bench/bench.h"
+#include "bench/mpi/mpi_module.h"
 #include "bench/notified/notified_job.h"
 #include "bench/notified/notified_pair.h"
-#include "bench/ranks/mpi_module.h"
 #include "bench/ranks/ranks.h"
 
 enum { META = 64 }; /* [bytes] of what a message is about */

@@ -15,7 +15,7 @@
 #include <string.h>
 
 #include "bench/bench.h"
-#include "bench/ranks/mpi_module.h"
+#include "bench/mpi/mpi_module.h"
 #include "bench/ranks/ranks.h"
 #include "bench/stats.h"
 #include "tools/cli.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Patterns between ranks, and their tables. */
+/* Drives a pattern between ranks: sizes, iterations, memory, and how the ranks are started. */
 #include "bench/ranks/ranks.h"
 
 #include <limits.h>
@@ -13,219 +13,86 @@
 
 enum { LARGE = 8192 };
 
+static void
+need(const struct ranks_pair *p, bool done, const char *what)
+{
+    ranks_check(p, done ? TELPHER_OK : TELPHER_ERR_IO, what);
+}
+
 /* ---- one iteration ---- */
 
-static uint8_t *
-slot(const struct ranks_pair *p, uint8_t *base, int i)
+/* Copies what a call sends or received, as a program does whose MPI knows only host memory. */
+static void
+stage(struct ranks_pair *p, const struct ranks_pattern *pattern, bool out)
 {
-    return base + (p->o->many_buffers ? (size_t)i * p->o->max_bytes : 0);
-}
+    struct bench_work *w = &p->work;
+    int blocks = ranks_blocks_of(out ? pattern->sends : pattern->receives, w);
+    int slots = ranks_has_window(pattern) ? w->window : 1;
 
-/* Half a round trip [us]. */
-static double
-run_latency(struct ranks_pair *p, const struct ranks_way *w, size_t len)
-{
-    double start = bench_now_us();
+    for (int i = 0; p->staged && blocks != 0 && w->len != 0 && i < slots; i++) {
+        size_t at = (size_t)i * w->stride, len = (size_t)blocks * w->len;
 
-    if (p->first) {
-        ranks_send(p, w, p->out, len);
-        ranks_recv(p, w, p->in, len);
-    } else {
-        ranks_recv(p, w, p->in, len);
-        ranks_send(p, w, p->out, len);
+        ranks_check(p,
+                    out ? telpher_mem_copy(p->ctx, w->out + at, p->out + at, len)
+                        : telpher_mem_copy(p->ctx, p->in + at, w->in + at, len),
+                    "staging");
     }
-    return (bench_now_us() - start) / 2;
 }
 
-/* [us] for a window in one direction and its acknowledgement. */
 static double
-run_bandwidth(struct ranks_pair *p, const struct ranks_way *w, size_t len)
+run_call(struct ranks_pair *p, const struct ranks_pattern *pattern)
 {
     double start = bench_now_us();
-    int n = p->o->window;
 
-    for (int i = 0; i < n; i++) {
-        if (p->first) {
-            w->begin_send(p, i, slot(p, p->out, i), len);
-        } else {
-            w->begin_recv(p, i, slot(p, p->in, i), len);
+    stage(p, pattern, true);
+    need(p, p->call->start(&p->work), pattern->name);
+    need(p, p->call->wait == NULL || p->call->wait(&p->work), pattern->name);
+    stage(p, pattern, false);
+    return (bench_now_us() - start) / p->work.trips;
+}
+
+/* Computes for that time [us], with @p tests calls that progress. @return what those cost */
+static double
+compute(struct ranks_pair *p, double us)
+{
+    static volatile double number = 1;
+    double start = bench_now_us(), tested = 0;
+    int tests = 0;
+
+    for (double now = start; now - start < us; now = bench_now_us()) {
+        for (int i = 0; i < 20; i++) {
+            number = number * 1.0000001 + 0.5;
+        }
+        if (tests < p->o->tests && now - start >= us * tests / p->o->tests) {
+            need(p, p->call->test(&p->work), "test");
+            tested += bench_now_us() - now;
+            tests++;
         }
     }
-    w->wait_all(p, p->first ? n : 0, p->first ? 0 : n);
-    if (p->first) {
-        ranks_recv(p, w, p->in, 1);
-    } else {
-        ranks_send(p, w, p->out, 1);
-    }
+    return tested;
+}
+
+static double
+run_overlap(struct ranks_pair *p, const struct ranks_pattern *pattern,
+            struct ranks_overlap *o)
+{
+    double start = bench_now_us(), begun, computed, tested;
+
+    stage(p, pattern, true);
+    need(p, p->call->start(&p->work), pattern->name);
+    begun = bench_now_us();
+    tested = compute(p, o->pure);
+    computed = bench_now_us();
+    need(p, p->call->wait(&p->work), pattern->name);
+    o->begin += begun - start;
+    o->test += tested;
+    o->compute += computed - begun - tested;
+    o->wait += bench_now_us() - computed;
+    stage(p, pattern, false);
     return bench_now_us() - start;
 }
 
-/* [us] for a window in both directions at once. */
-static double
-run_both(struct ranks_pair *p, const struct ranks_way *w, size_t len)
-{
-    double start = bench_now_us();
-    int n = p->o->window;
-
-    for (int i = 0; i < n; i++) {
-        w->begin_send(p, i, slot(p, p->out, i), len);
-        w->begin_recv(p, i, slot(p, p->in, i), len);
-    }
-    w->wait_all(p, n, n);
-    return bench_now_us() - start;
-}
-
-static const struct ranks_pattern patterns[] = {
-    {"latency", "Latency Test", "Latency (us)", "channel", run_latency, true, false},
-    {"multi_lat", "Multi Latency Test", "Latency (us)", "channel", run_latency, true,
-     false},
-    {"put_notify", "Put Notify Latency Test", "Latency (us)", "put", run_latency, true,
-     false},
-    {"bw", "Bandwidth Test", "Bandwidth (MB/s)", "channel", run_bandwidth, false,
-     false},
-    {"bibw", "Bi-Directional Bandwidth Test", "Bandwidth (MB/s)", "channel", run_both,
-     false, false},
-    {"mbw_mr", "Multiple Bandwidth / Message Rate Test", "MB/s", "channel",
-     run_bandwidth, false, true},
-};
-
-static const struct ranks_pattern *
-find_pattern(const char *name)
-{
-    for (size_t i = 0; i < sizeof(patterns) / sizeof(patterns[0]); i++) {
-        if (strcmp(patterns[i].name, name) == 0) {
-            return &patterns[i];
-        }
-    }
-    return NULL;
-}
-
-bool
-ranks_is_pattern(const char *name)
-{
-    return find_pattern(name) != NULL;
-}
-
-/* ---- checking ---- */
-
-static uint8_t
-byte_of(size_t i, size_t len)
-{
-    return (uint8_t)(i * 31 + len);
-}
-
-static void
-fill(struct ranks_pair *p, size_t len)
-{
-    uint8_t *host = malloc(len != 0 ? len : 1);
-
-    for (size_t i = 0; host != NULL && i < len; i++) {
-        host[i] = byte_of(i, len);
-    }
-    for (int i = 0;
-         host != NULL && len != 0 && i < (p->o->many_buffers ? p->o->window : 1); i++) {
-        ranks_check(p, telpher_mem_copy(p->ctx, slot(p, p->out, i), host, len),
-                    "filling");
-    }
-    free(host);
-}
-
-static void
-check(struct ranks_pair *p, size_t len)
-{
-    uint8_t *host = malloc(len != 0 ? len : 1);
-
-    if (host != NULL && len != 0) {
-        ranks_check(p, telpher_mem_copy(p->ctx, host, p->in, len), "checking");
-    }
-    for (size_t i = 0; host != NULL && i < len; i++) {
-        if (host[i] != byte_of(i, len)) {
-            fprintf(stderr, "telpher-bench: %zu bytes: byte %zu is wrong\n", len, i);
-            exit(EXIT_FAILURE);
-        }
-    }
-    free(host);
-}
-
-/* ---- the table ---- */
-
-static const char *
-place_name(const struct ranks_options *o, int side)
-{
-    static const char *const names[] = {"HOST (H)", "OPENCL (D)", "CUDA (D)",
-                                        "SIM (D)"};
-
-    return names[o->kinds[side]];
-}
-
-static void
-show_head(const struct ranks_pattern *pattern, const struct ranks_way *way,
-          struct ranks_pair *p)
-{
-    const struct ranks_options *o = p->o;
-
-    if (o->json) {
-        return;
-    }
-    printf("# Telpher %s %s v%s\n", way->title, pattern->title, BENCH_VERSION);
-    printf("# Send Buffer on %s and Receive Buffer on %s\n", place_name(o, 0),
-           place_name(o, 1));
-    printf("# Transport %s, %u ranks; %s\n", p->job->transport(p), p->size,
-           pattern->per_iteration ? "the median of all iterations"
-                                  : "the median of all windows");
-    printf("%-10s%18s", "# Size", pattern->column);
-    if (pattern->rate) {
-        printf("%18s", "Messages/s");
-    }
-    if (o->percentiles) {
-        printf("%16s%16s%16s", "Avg", "P90", "P99");
-    }
-    printf("\n");
-    fflush(stdout);
-}
-
-static double
-value_of(const struct ranks_pattern *pattern, const struct ranks_options *o, size_t len,
-         double us, uint32_t pairs)
-{
-    double ways = strcmp(pattern->name, "bibw") == 0 ? 2 : 1;
-
-    return pattern->per_iteration ? us : ways * pairs * o->window * (double)len / us;
-}
-
-static void
-show_row(const struct ranks_pattern *pattern, const struct ranks_way *way,
-         const struct ranks_options *o, size_t len, const struct bench_stats *s,
-         uint32_t pairs)
-{
-    double v[4] = {value_of(pattern, o, len, s->median, pairs),
-                   value_of(pattern, o, len, s->mean, pairs),
-                   value_of(pattern, o, len, s->p90, pairs),
-                   value_of(pattern, o, len, s->p99, pairs)};
-    double rate = (double)pairs * o->window / s->median * 1e6;
-
-    if (o->json) {
-        printf("{\"pattern\": \"%s\", \"runtime\": \"%s\", \"send\": \"%s\", \"recv\": "
-               "\"%s\", \"bytes\": %zu, \"samples\": %zu, \"median\": %.4f, \"mean\": "
-               "%.4f, "
-               "\"p90\": %.4f, \"p99\": %.4f, \"unit\": \"%s\"}\n",
-               pattern->name, way->name, place_name(o, 0), place_name(o, 1), len,
-               s->count, v[0], v[1], v[2], v[3],
-               pattern->per_iteration ? "us" : "MB/s");
-    } else {
-        printf("%-10zu%18.2f", len, v[0]);
-        if (pattern->rate) {
-            printf("%18.2f", rate);
-        }
-        if (o->percentiles) {
-            printf("%16.2f%16.2f%16.2f", v[1], v[2], v[3]);
-        }
-        printf("\n");
-    }
-    fflush(stdout);
-}
-
-/* ---- driving ---- */
+/* ---- iterations ---- */
 
 static int
 iterations_of(const struct ranks_pattern *pattern, const struct ranks_options *o,
@@ -234,57 +101,266 @@ iterations_of(const struct ranks_pattern *pattern, const struct ranks_options *o
     if (o->iterations != 0) {
         return o->iterations;
     }
-    if (pattern->per_iteration) {
-        return len > LARGE ? 1000 : 10000;
+    if (ranks_has_window(pattern)) {
+        return len > LARGE ? 20 : 100;
     }
-    return len > LARGE ? 20 : 100;
+    if (pattern->kind != RANKS_LATENCY || (pattern->flags & RANKS_WINDOW) != 0) {
+        return len > LARGE ? 100 : 1000;
+    }
+    return len > LARGE ? 1000 : 10000;
+}
+
+static double
+run_once(struct ranks_pair *p, const struct ranks_pattern *pattern,
+         const struct ranks_way *way, struct ranks_overlap *overlap)
+{
+    bool apart = pattern->kind >= RANKS_FAN || p->o->validation;
+    double us;
+
+    if (p->o->validation) {
+        ranks_fill(p, pattern);
+        p->job->barrier(p);
+    }
+    us = pattern->run != NULL ? pattern->run(p, way, p->work.len)
+         : overlap != NULL    ? run_overlap(p, pattern, overlap)
+                              : run_call(p, pattern);
+    if (apart) {
+        p->job->barrier(p);
+    }
+    if (p->o->validation) {
+        ranks_check_content(p, pattern);
+    }
+    return us;
+}
+
+/* Warms up, then gives @p count samples. */
+static void
+sample(struct ranks_pair *p, const struct ranks_pattern *pattern,
+       const struct ranks_way *way, double *samples, int count,
+       struct ranks_overlap *overlap)
+{
+    int warmup = p->o->warmup != 0 ? p->o->warmup : count / 10 + 2;
+    struct ranks_overlap clean = {.pure = overlap != NULL ? overlap->pure : 0};
+
+    p->job->barrier(p);
+    for (p->iteration = 0; p->iteration < warmup; p->iteration++) {
+        run_once(p, pattern, way, overlap);
+    }
+    if (overlap != NULL) {
+        *overlap = clean;
+    }
+    p->job->barrier(p);
+    for (int i = 0; i < count; i++, p->iteration++) {
+        samples[i] = run_once(p, pattern, way, overlap);
+    }
+    p->job->barrier(p);
+}
+
+static void
+sample_overlap(struct ranks_pair *p, const struct ranks_pattern *pattern,
+               double *samples, int count, struct ranks_overlap *o)
+{
+    o->pure = bench_stats_of(samples, (size_t)count).mean;
+    sample(p, pattern, NULL, samples, count, o);
+    o->begin /= count;
+    o->test /= count;
+    o->compute /= count;
+    o->wait /= count;
 }
 
 static void
 run_size(struct ranks_pair *p, const struct ranks_pattern *pattern,
-         const struct ranks_way *way, size_t len, uint32_t pairs)
+         const struct ranks_way *way, size_t len)
 {
     int count = iterations_of(pattern, p->o, len);
-    int warmup = p->o->warmup != 0 ? p->o->warmup : count / 10 + 2;
     double *samples = calloc((size_t)count, sizeof(*samples));
+    uint8_t *out = p->work.out, *in = p->work.in;
+    struct ranks_overlap overlap = {0};
     struct bench_stats stats;
 
     ranks_check(p, samples != NULL ? TELPHER_OK : TELPHER_ERR_NO_MEMORY, "memory");
-    if (p->o->validation) {
-        fill(p, len);
+    p->work.len = len;
+    p->work.trips = 1;
+    need(p, p->call == NULL || p->call->open(&p->work), pattern->name);
+    sample(p, pattern, way, samples, count, NULL);
+    if (pattern->kind == RANKS_OVERLAP) {
+        sample_overlap(p, pattern, samples, count, &overlap);
     }
-    p->job->barrier(p);
-    for (int i = 0; i < warmup; i++) {
-        pattern->run(p, way, len);
+    if (p->call != NULL) {
+        p->call->close(&p->work);
     }
-    p->job->barrier(p);
-    for (int i = 0; i < count; i++) {
-        samples[i] = pattern->run(p, way, len);
-    }
-    p->job->barrier(p);
-    if (p->o->validation && (pattern->per_iteration || !p->first)) {
-        check(p, len);
-    }
+    p->work.out = out; /* a window may have had memory of its own */
+    p->work.in = in;
     stats = bench_stats_of(samples, (size_t)count);
-    if (p->rank == 0) {
-        show_row(pattern, way, p->o, len, &stats, pairs);
+    if (!p->counts) {
+        ranks_show_row(pattern, way, p, &stats, &overlap);
     }
     free(samples);
 }
 
 static void
-alloc_buffers(struct ranks_pair *p)
+run_sizes(struct ranks_pair *p, const struct ranks_pattern *pattern,
+          const struct ranks_way *way)
 {
-    size_t buffers = p->o->many_buffers ? (size_t)p->o->window : 1;
-    uint32_t mine = p->o->kinds[p->first ? 0 : 1];
-    void *out = NULL, *in = NULL;
+    size_t least = bench_type_size(p->o->type);
 
-    ranks_check(p, telpher_mem_alloc(p->ctx, mine, buffers * p->o->max_bytes, &out),
-                "memory to send from");
-    ranks_check(p, telpher_mem_alloc(p->ctx, mine, buffers * p->o->max_bytes, &in),
-                "memory to receive into");
-    p->out = out;
-    p->in = in;
+    if (pattern->receives == RANKS_NONE) {
+        run_size(p, pattern, way, 0);
+    } else if ((pattern->flags & RANKS_EIGHT) != 0) {
+        run_size(p, pattern, way, 8);
+    } else {
+        for (size_t len = p->o->min_bytes; len <= p->o->max_bytes;
+             len = len == 0 ? 1 : 2 * len) {
+            if (len >= least) {
+                run_size(p, pattern, way, len);
+            }
+        }
+    }
+}
+
+/* ---- ranks and memory ---- */
+
+static void *
+alloc(struct ranks_pair *p, uint32_t kind, size_t bytes, const char *what)
+{
+    void *memory = NULL;
+
+    ranks_check(p, telpher_mem_alloc(p->ctx, kind, bytes != 0 ? bytes : 1, &memory),
+                what);
+    return memory;
+}
+
+static size_t
+bytes_of(const struct ranks_pair *p, const struct ranks_pattern *pattern,
+         enum ranks_blocks blocks)
+{
+    int count = ranks_blocks_of(blocks, &p->work);
+    size_t bytes = (size_t)(count != 0 ? count : 1) * p->o->max_bytes;
+
+    /* in pairs the second may answer, and a staged way has as many slots */
+    return ranks_is_of_pairs(pattern) && p->o->many_buffers
+               ? (size_t)p->o->window * p->o->max_bytes
+               : bytes;
+}
+
+static void
+alloc_buffers(struct ranks_pair *p, const struct ranks_pattern *pattern)
+{
+    uint32_t mine = p->o->kinds[p->first ? 0 : 1];
+    size_t out = bytes_of(p, pattern, pattern->sends);
+    size_t in = bytes_of(p, pattern, pattern->receives);
+
+    p->out = p->work.out = alloc(p, mine, out, "memory to send from");
+    p->in = p->work.in = alloc(p, mine, in, "memory to receive into");
+    if (p->call != NULL && p->staged) {
+        p->work.out = alloc(p, TELPHER_MEM_HOST, out, "memory to stage in");
+        p->work.in = alloc(p, TELPHER_MEM_HOST, in, "memory to stage in");
+    }
+}
+
+static void
+free_buffers(struct ranks_pair *p)
+{
+    if (p->work.out != p->out) {
+        ranks_check(p, telpher_mem_free(p->ctx, p->work.out), "memory");
+        ranks_check(p, telpher_mem_free(p->ctx, p->work.in), "memory");
+    }
+    ranks_check(p, telpher_mem_free(p->ctx, p->out), "memory");
+    ranks_check(p, telpher_mem_free(p->ctx, p->in), "memory");
+}
+
+/* In a ring; the neighbor on both sides counts once. */
+static void
+set_neighbors(struct bench_work *w)
+{
+    int left = (w->rank + w->size - 1) % w->size, right = (w->rank + 1) % w->size;
+
+    w->neighbors[0] = left < right ? left : right;
+    w->neighbors[1] = left < right ? right : left;
+    w->neighbor_count = left != right ? 2 : 1;
+}
+
+static void
+prepare(struct ranks_pair *p, const struct ranks_pattern *pattern,
+        const struct ranks_way *way)
+{
+    const struct ranks_options *o = p->o;
+    bool strided =
+        o->many_buffers && ranks_is_of_pairs(pattern) &&
+        (ranks_has_window(pattern) || (pattern->run != NULL && !way->one_place));
+
+    p->first = p->rank < p->size / 2;
+    p->peer = p->size > 1 ? (p->rank + p->size / 2) % p->size : 0;
+    p->work = (struct bench_work){.job = p->ctx,
+                                  .rank = (int)p->rank,
+                                  .size = (int)p->size,
+                                  .peer = (int)p->peer,
+                                  .root = o->root,
+                                  .first = p->first,
+                                  .stride = strided ? o->max_bytes : 0,
+                                  .window = o->window,
+                                  .partitions = o->partitions,
+                                  .validation = o->validation,
+                                  .type = o->type,
+                                  .sync = o->sync,
+                                  .memory = o->kinds[0] != TELPHER_MEM_HOST ||
+                                                    o->kinds[1] != TELPHER_MEM_HOST
+                                                ? BENCH_CREATE
+                                                : o->memory};
+    set_neighbors(&p->work);
+    if (pattern->run == NULL) {
+        p->staged = way->staged;
+    }
+}
+
+/* @return NULL, or why the runtime or this job has no such pattern */
+static const char *
+find_call(struct ranks_pair *p, const struct ranks_pattern *pattern,
+          const struct ranks_way *way)
+{
+    bool pairs = (pattern->flags & RANKS_PAIRS) != 0;
+
+    p->call = NULL;
+    if (ranks_is_of_pairs(pattern) && (p->size % 2 != 0 || (p->size != 2 && !pairs))) {
+        return pairs ? "is for pairs of ranks, this job has an odd number"
+                     : "is for 2 ranks, this job has another number";
+    }
+    if (pattern->kind != RANKS_START && p->size < 2) {
+        return "is for 2 ranks or more, this job has one";
+    }
+    if (p->o->root >= (int)p->size) {
+        return "has no such root rank";
+    }
+    if (pattern->run != NULL || pattern->kind == RANKS_START) {
+        return NULL;
+    }
+    if (way->staged && (pattern->flags & RANKS_WINDOW) != 0) {
+        return "is not measured with staging: windows stay where they are";
+    }
+    p->call = p->job->find_call != NULL ? p->job->find_call(pattern->name) : NULL;
+    return p->call != NULL ? NULL : "is not among what this runtime has";
+}
+
+static void
+run_prepared(struct ranks_pair *p, const struct ranks_pattern *pattern,
+             const struct ranks_way *way)
+{
+    bool opens = pattern->run != NULL || !way->staged;
+
+    prepare(p, pattern, way);
+    alloc_buffers(p, pattern);
+    if (opens) {
+        way->open(p);
+    }
+    if (p->rank == 0 && !p->counts) {
+        ranks_show_head(pattern, way, p);
+    }
+    run_sizes(p, pattern, way);
+    if (opens) {
+        way->close(p);
+    }
+    p->job->barrier(p);
+    free_buffers(p);
 }
 
 static int
@@ -292,30 +368,106 @@ run_pattern(const struct ranks_pattern *pattern, const struct ranks_way *way,
             const struct ranks_options *o)
 {
     struct ranks_pair p = {.o = o, .job = way->job};
-    bool pairs = pattern->name[0] == 'm';
+    double start = bench_now_us();
+    const char *reason;
 
     p.job->join(&p);
-    if (p.size % 2 != 0 || (p.size != 2 && !pairs)) {
-        fprintf(stderr, "telpher-bench: %s is for %s ranks, this job has %u\n",
-                pattern->name, pairs ? "pairs of" : "2", p.size);
-        return 2;
+    p.start_us = bench_now_us() - start;
+    reason = find_call(&p, pattern, way);
+    if (reason != NULL) {
+        if (p.rank == 0) {
+            fprintf(stderr, "telpher-bench: %s %s\n", pattern->name, reason);
+        }
+        p.job->barrier(&p);
+    } else if (pattern->kind == RANKS_START) {
+        ranks_show_start(pattern, &p);
+    } else {
+        run_prepared(&p, pattern, way);
     }
-    p.first = p.rank < p.size / 2;
-    p.peer = (p.rank + p.size / 2) % p.size;
-    alloc_buffers(&p);
-    way->open(&p);
-    if (p.rank == 0) {
-        show_head(pattern, way, &p);
-    }
-    for (size_t len = o->min_bytes; len <= o->max_bytes; len = len == 0 ? 1 : 2 * len) {
-        run_size(&p, pattern, way, len, p.size / 2);
-    }
-    way->close(&p);
-    p.job->barrier(&p);
-    ranks_check(&p, telpher_mem_free(p.ctx, p.out), "memory");
-    ranks_check(&p, telpher_mem_free(p.ctx, p.in), "memory");
     p.job->leave(&p);
-    return EXIT_SUCCESS;
+    return reason != NULL ? 2 : EXIT_SUCCESS;
+}
+
+/* ---- checks of the checks ---- */
+
+/* @return wrong bytes that all ranks found */
+static double
+count_wrong(struct ranks_pair *p, const struct ranks_pattern *pattern,
+            const struct ranks_way *way, bool flips)
+{
+    double mine, least, sum, most;
+
+    p->flips = flips;
+    p->wrong = 0;
+    run_prepared(p, pattern, way);
+    mine = sum = p->wrong;
+    need(p, p->job->reduce == NULL || p->job->reduce(&mine, 1, &least, &sum, &most),
+         "MPI_Reduce");
+    return sum;
+}
+
+/* @return whether a wrong byte is found, and none where there is none */
+static bool
+check_pattern(struct ranks_pair *p, const struct ranks_pattern *pattern,
+              const struct ranks_way *way)
+{
+    const char *reason = find_call(p, pattern, way);
+    double wrong, found;
+
+    if (reason != NULL) {
+        if (p->rank == 0) {
+            printf("%-32s%8s %s\n", pattern->name, "-", reason);
+        }
+        return true;
+    }
+    wrong = count_wrong(p, pattern, way, false);
+    found = pattern->receives == RANKS_NONE ? 1 : count_wrong(p, pattern, way, true);
+    if (p->rank == 0) {
+        printf("%-32s%8s%s\n", pattern->name,
+               wrong != 0 || found == 0 ? "Fail" : "Pass",
+               wrong != 0   ? " content is wrong"
+               : found == 0 ? " a wrong byte was not found"
+                            : "");
+        fflush(stdout);
+    }
+    return p->rank != 0 || (wrong == 0 && found != 0);
+}
+
+int
+ranks_check_main(int argc, char **argv)
+{
+    struct ranks_options o = {.min_bytes = 64,
+                              .max_bytes = 16384,
+                              .iterations = 3,
+                              .warmup = 1,
+                              .window = 4,
+                              .partitions = 4,
+                              .validation = true,
+                              .device = TELPHER_MEM_SIM};
+    static const struct ranks_pattern every = {.name = "check",
+                                               .title = "Checks of all patterns",
+                                               .kind = RANKS_COLLECTIVE,
+                                               .receives = RANKS_ONE,
+                                               .flags = RANKS_WINDOW};
+    const struct ranks_way *way = &ranks_mpi_way;
+    struct ranks_pair p = {.o = &o, .counts = true};
+    int code = ranks_parse_options(argc, argv, &every, &o, &way);
+    bool good = true;
+
+    if (code >= 0) {
+        return code;
+    }
+    p.job = way->job;
+    p.job->join(&p);
+    for (const struct ranks_pattern *at = ranks_patterns; at->name != NULL; at++) {
+        o.memory = (at->flags & RANKS_EIGHT) != 0 ? BENCH_CREATE : BENCH_ALLOCATE;
+        if (at->kind != RANKS_START && strcmp(at->name, "put_notify") != 0) {
+            good = check_pattern(&p, at, way) && good;
+        }
+    }
+    p.job->barrier(&p);
+    p.job->leave(&p);
+    return good ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
 /* ---- starting ---- */
@@ -352,13 +504,18 @@ launch_self(const char *program, int argc, char **argv)
 int
 ranks_main(const char *program, int argc, char **argv)
 {
-    struct ranks_options o = {.min_bytes = 1,
-                              .max_bytes = 4 << 20,
-                              .window = 64,
-                              .kinds = {TELPHER_MEM_HOST, TELPHER_MEM_HOST},
-                              .device = TELPHER_MEM_SIM};
-    const struct ranks_pattern *pattern = find_pattern(argv[0]);
-    const struct ranks_way *way = ranks_find_way(pattern->way);
+    const struct ranks_pattern *pattern = ranks_find_pattern(argv[0]);
+    struct ranks_options o = {
+        .min_bytes = 1,
+        .max_bytes = pattern->kind < RANKS_COLLECTIVE ? 4 << 20 : 1 << 20,
+        .window = 64,
+        .partitions = 8,
+        /* Open MPI 4.1 crashes in atomics on windows that it allocates */
+        .memory = (pattern->flags & RANKS_EIGHT) != 0 ? BENCH_CREATE : BENCH_ALLOCATE,
+        .osu = strncmp(argv[0], "osu_", 4) == 0,
+        .kinds = {TELPHER_MEM_HOST, TELPHER_MEM_HOST},
+        .device = TELPHER_MEM_SIM};
+    const struct ranks_way *way = ranks_default_way(pattern, o.osu);
     int code = ranks_parse_options(argc, argv, pattern, &o, &way);
 
     if (code >= 0) {

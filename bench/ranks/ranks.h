@@ -14,7 +14,10 @@
 #include <telpher/context.h>
 #include <telpher/mem.h>
 
+#include "bench/mpi/calls.h"
+
 struct bench_mpi;
+struct bench_stats;
 
 /** What the user asked for. */
 struct ranks_options {
@@ -22,8 +25,16 @@ struct ranks_options {
     int iterations, warmup; /* 0: by size */
     int window;
     bool validation, percentiles, json, many_buffers;
+    bool osu; /* called by the name of an OSU benchmark: its output */
+    bool full; /* the least and the most over the ranks, too */
+    int tests; /* calls of MPI_Test in the computation */
+    int partitions, root;
+    enum bench_type type;
+    enum bench_sync sync;
+    enum bench_window memory;
     uint32_t kinds[2]; /* enum telpher_mem_kind of sender and receiver */
     uint32_t device; /* the kind that D means */
+    bool device_given;
     const char *mpi; /* whose, of runtime mpi; NULL: of the launcher we run under */
 };
 
@@ -37,6 +48,12 @@ struct ranks_job {
     void (*barrier)(struct ranks_pair *p);
     /** What carries data to the peer, for the table's head. */
     const char *(*transport)(struct ranks_pair *p);
+    /** NULL: nothing but what ways do. */
+    const struct bench_call *(*find_call)(const char *name);
+    /** As bench_mpi.reduce; NULL: rank 0's values are all that is known. */
+    bool (*reduce)(const double *mine, int count, double *least, double *sum,
+                   double *most);
+    void (*abort)(void); /* may be NULL */
 };
 
 /** Two ranks, one of which this is, and their buffers. */
@@ -48,7 +65,29 @@ struct ranks_pair {
     const struct ranks_options *o;
     uint8_t *out, *in; /* window buffers of max_bytes, or one */
     void *way; /* the way's own */
+    const struct bench_call *call; /* of a pattern that ways do not do */
+    struct bench_work work;
+    bool staged; /* the call works on host memory, copied from and to out and in */
+    double start_us; /* what joining cost */
+    int iteration;
+    unsigned numbers; /* different ones in content */
+    bool flips; /* rank 0 sends wrong bytes */
+    bool counts; /* wrong bytes are counted, no reason to end */
+    unsigned wrong;
 };
+
+/** Content to send, and where it is received: where a program would have it. */
+static inline uint8_t *
+ranks_out(const struct ranks_pair *p)
+{
+    return p->staged ? p->out : p->work.out;
+}
+
+static inline uint8_t *
+ranks_in(const struct ranks_pair *p)
+{
+    return p->staged ? p->in : p->work.in;
+}
 
 /** A way for data to go. All blocking calls end the program on failure. */
 struct ranks_way {
@@ -64,6 +103,8 @@ struct ranks_way {
     void (*begin_send)(struct ranks_pair *p, int i, const void *src, size_t len);
     void (*begin_recv)(struct ranks_pair *p, int i, void *dst, size_t len);
     void (*wait_all)(struct ranks_pair *p, int sends, int recvs);
+    bool staged; /* calls, too, are given host memory */
+    bool one_place; /* single messages arrive where the receiver did not choose */
 };
 
 static inline void
@@ -91,6 +132,7 @@ ranks_recv(struct ranks_pair *p, const struct ranks_way *way, void *dst, size_t 
 
 extern const struct ranks_way *const ranks_ways[];
 extern const struct ranks_way ranks_mpi_way; /* calls of an MPI */
+extern const struct ranks_way ranks_mpi_host_way; /* with staging around them */
 /** "openmpi" or "mpich": @p name if that is one, or, for NULL, of the launcher that this
  *  runs under. Ends the program when that is neither. */
 const char *ranks_mpi_flavour(const char *name);
@@ -104,7 +146,7 @@ const struct bench_mpi *ranks_mpi_load(const char *name);
 extern const struct ranks_way ranks_store_way, ranks_socket_way; /* floors */
 /** The device's content by host memory, around a channel or messages. */
 extern const struct ranks_way ranks_channel_host_way, ranks_msg_host_way;
-extern const struct ranks_job ranks_telpher_job;
+extern const struct ranks_job ranks_telpher_job, ranks_mpi_job;
 
 /** Says what failed, with the rank, and ends the program. */
 void ranks_check(const struct ranks_pair *p, telpher_status status, const char *what);
@@ -112,22 +154,102 @@ void ranks_check(const struct ranks_pair *p, telpher_status status, const char *
 /** The way named so, or NULL. */
 const struct ranks_way *ranks_find_way(const char *name);
 
-/** What drives a way: one iteration, how often, and how it is shown. */
-struct ranks_pattern {
-    const char *name, *title, *column;
-    const char *way; /* that it is for if none is named */
-    /** Does one iteration. @return what it costs [us] */
-    double (*run)(struct ranks_pair *p, const struct ranks_way *w, size_t len);
-    bool per_iteration; /* samples are of iterations: a median, percentiles */
-    bool rate; /* messages a second beside it */
+/** How often a pattern runs, and how its figures are shown. */
+enum ranks_kind {
+    RANKS_LATENCY, /* half a round trip */
+    RANKS_BANDWIDTH, /* windows */
+    RANKS_BOTH_WAYS, /* windows in both directions */
+    RANKS_RATE, /* windows, and messages a second */
+    RANKS_FAN, /* windows between one rank and all others */
+    RANKS_COLLECTIVE,
+    RANKS_OVERLAP, /* collectives with a computation meanwhile */
+    RANKS_START /* MPI_Init */
 };
+
+/** Which ranks send or receive how many blocks. */
+enum ranks_blocks {
+    RANKS_NONE,
+    RANKS_ONE, /* each rank one */
+    RANKS_FIRST, /* of a pair */
+    RANKS_SECOND,
+    RANKS_EACH, /* each rank one for each */
+    RANKS_ROOT, /* the root one */
+    RANKS_ROOT_EACH, /* the root one for each */
+    RANKS_OTHERS, /* all but the root one */
+    RANKS_NEIGHBORS, /* each rank one for each neighbor */
+    RANKS_PORTION /* each rank its part of one */
+};
+
+enum {
+    RANKS_PAIRS = 1, /* of any even number of ranks */
+    RANKS_SUM = 2, /* receives sums over all ranks */
+    RANKS_WINDOW = 4, /* one-sided */
+    RANKS_EIGHT = 8 /* of 8 bytes only */
+};
+
+/** What is measured: an entry of patterns.def. */
+struct ranks_pattern {
+    const char *name, *title;
+    enum ranks_kind kind;
+    enum ranks_blocks sends, receives;
+    unsigned flags;
+    /** One iteration over a way. @return what it costs [us]. NULL: by a bench_call */
+    double (*run)(struct ranks_pair *p, const struct ranks_way *w, size_t len);
+};
+
+/** Patterns up to the one without a name. */
+extern const struct ranks_pattern ranks_patterns[];
+/** By its name, which may begin with "osu_"; or NULL. */
+const struct ranks_pattern *ranks_find_pattern(const char *name);
+
+static inline bool
+ranks_has_window(const struct ranks_pattern *pattern)
+{
+    return pattern->kind == RANKS_BANDWIDTH || pattern->kind == RANKS_BOTH_WAYS ||
+           pattern->kind == RANKS_RATE || pattern->kind == RANKS_FAN;
+}
+
+/** Of the pattern's two ranks each, where those are named. */
+static inline bool
+ranks_is_of_pairs(const struct ranks_pattern *pattern)
+{
+    return pattern->kind < RANKS_FAN;
+}
+
+/** The way to take where none is named. */
+const struct ranks_way *ranks_default_way(const struct ranks_pattern *pattern,
+                                          bool osu);
+
+/* ---- content: ranks_content.c ---- */
+
+/** Blocks of that rank, 0 if it has none. */
+int ranks_blocks_of(enum ranks_blocks blocks, const struct bench_work *w);
+/** Fills what this rank sends and clears what it receives. */
+void ranks_fill(struct ranks_pair *p, const struct ranks_pattern *pattern);
+/** Compares what was received. Ends the program if a byte is wrong. */
+void ranks_check_content(struct ranks_pair *p, const struct ranks_pattern *pattern);
+
+/* ---- output: ranks_show.c ---- */
+
+/** Means of an overlap [us], of this rank. */
+struct ranks_overlap {
+    double compute, begin, test, wait, pure;
+};
+
+void ranks_show_head(const struct ranks_pattern *pattern, const struct ranks_way *way,
+                     struct ranks_pair *p);
+/** Collective, where the job can reduce. @p overlap: of RANKS_OVERLAP */
+void ranks_show_row(const struct ranks_pattern *pattern, const struct ranks_way *way,
+                    struct ranks_pair *p, const struct bench_stats *s,
+                    const struct ranks_overlap *overlap);
+void ranks_show_start(const struct ranks_pattern *pattern, struct ranks_pair *p);
 
 /** Reads the command line. @return the exit code if the program ends here, else -1 */
 int ranks_parse_options(int argc, char **argv, const struct ranks_pattern *pattern,
                         struct ranks_options *o, const struct ranks_way **way);
 
-/** True if @p name is one of the patterns. */
-bool ranks_is_pattern(const char *name);
+/** `telpher-bench check`: the checks of all patterns that a runtime has, checked. */
+int ranks_check_main(int argc, char **argv);
 /** The command: argv[0] is the pattern. @return the exit code */
 int ranks_main(const char *program, int argc, char **argv);
 

@@ -269,9 +269,19 @@ wait_all(struct ranks_pair *p, int sends, int recvs)
     }
 }
 
-const struct ranks_way ranks_store_way = {
-    "store", "Plain Store", &ranks_telpher_job, store_open, floor_close,
-    NULL,    NULL,          begin_send,         begin_recv, wait_all};
-const struct ranks_way ranks_socket_way = {
-    "socket", "Plain TCP", &ranks_telpher_job, socket_open, floor_close,
-    NULL,     NULL,        begin_send,         begin_recv,  wait_all};
+const struct ranks_way ranks_store_way = {.name = "store",
+                                          .title = "Plain Store",
+                                          .job = &ranks_telpher_job,
+                                          .open = store_open,
+                                          .close = floor_close,
+                                          .begin_send = begin_send,
+                                          .begin_recv = begin_recv,
+                                          .wait_all = wait_all};
+const struct ranks_way ranks_socket_way = {.name = "socket",
+                                           .title = "Plain TCP",
+                                           .job = &ranks_telpher_job,
+                                           .open = socket_open,
+                                           .close = floor_close,
+                                           .begin_send = begin_send,
+                                           .begin_recv = begin_recv,
+                                           .wait_all = wait_all};

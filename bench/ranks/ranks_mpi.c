@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "bench/helper.h"
-#include "bench/ranks/mpi_module.h"
+#include "bench/mpi/mpi_module.h"
 
 #ifndef BENCH_LIBRARY_OPENMPI
 #define BENCH_LIBRARY_OPENMPI NULL
@@ -160,15 +160,32 @@ ranks_context_alone(const char *transports, telpher_context **ret_ctx,
     return telpher_context_create(&params, ret_ctx, err);
 }
 
-static void
-refuse_memory(const struct ranks_options *o)
+/* What libtelpher-mpi-device adds to an MPI: it takes memory of the kinds of its context. */
+static telpher_context *
+device_context(void)
 {
+    telpher_context *(*get)(void);
+
+    *(void **)&get = dlsym(RTLD_DEFAULT, "telpher_mpi_device_context");
+    return get != NULL ? get() : NULL;
+}
+
+static void
+refuse_memory(struct ranks_pair *p)
+{
+    const struct ranks_options *o = p->o;
+
+    if (device_context() != NULL) {
+        return;
+    }
     for (int side = 0; side < 2; side++) {
         if (o->kinds[side] == TELPHER_MEM_HOST) {
             continue;
         }
         if (o->kinds[side] != TELPHER_MEM_CUDA) {
-            fail("runtime mpi takes H, or D of -d cuda", "");
+            fail("runtime mpi takes H, or D of -d cuda; -r mpi_host copies, and "
+                 "LD_PRELOAD=libtelpher-mpi-device-*.so adds OpenCL",
+                 "");
         }
         if (!mpi->takes_cuda()) {
             fail("this MPI does not take CUDA device memory", mpi->version());
@@ -187,10 +204,10 @@ join(struct ranks_pair *p)
     }
     load_module(choose(p->o->mpi));
     need(mpi->start(&rank, &size), "MPI_Init");
-    refuse_memory(p->o);
     p->rank = (uint32_t)rank;
     p->size = (uint32_t)size;
-    if (ranks_context_alone(NULL, &p->ctx, &err) != TELPHER_OK) {
+    p->ctx = device_context();
+    if (p->ctx == NULL && ranks_context_alone(NULL, &p->ctx, &err) != TELPHER_OK) {
         fail("memory for the buffers", err.text);
     }
 }
@@ -198,7 +215,9 @@ join(struct ranks_pair *p)
 static void
 leave(struct ranks_pair *p)
 {
-    telpher_context_destroy(p->ctx);
+    if (device_context() == NULL) {
+        telpher_context_destroy(p->ctx);
+    }
     mpi->stop();
 }
 
@@ -214,7 +233,26 @@ transport(struct ranks_pair *p)
     return mpi->version();
 }
 
-static const struct ranks_job job = {join, leave, barrier, transport};
+static const struct bench_call *
+find_call(const char *name)
+{
+    return mpi->find_call(name);
+}
+
+static bool
+reduce(const double *mine, int count, double *least, double *sum, double *most)
+{
+    return mpi->reduce(mine, count, least, sum, most);
+}
+
+static void
+abort_all(void)
+{
+    mpi->abort();
+}
+
+const struct ranks_job ranks_mpi_job = {join,      leave,  barrier,  transport,
+                                        find_call, reduce, abort_all};
 
 /* ---- the way ---- */
 
@@ -254,6 +292,13 @@ way_wait_all(struct ranks_pair *p, int sends, int recvs)
     need(mpi->wait_all(sends, recvs), "MPI_Waitall");
 }
 
-const struct ranks_way ranks_mpi_way = {
-    "mpi",    "MPI",    &job,           nothing,        nothing,
-    way_send, way_recv, way_begin_send, way_begin_recv, way_wait_all};
+const struct ranks_way ranks_mpi_way = {.name = "mpi",
+                                        .title = "MPI",
+                                        .job = &ranks_mpi_job,
+                                        .open = refuse_memory,
+                                        .close = nothing,
+                                        .send = way_send,
+                                        .recv = way_recv,
+                                        .begin_send = way_begin_send,
+                                        .begin_recv = way_begin_recv,
+                                        .wait_all = way_wait_all};

@@ -11,6 +11,7 @@
 static bool
 read_device(void *place, const char *text)
 {
+    struct ranks_options *o = place;
     static const struct {
         const char *name;
         uint32_t kind;
@@ -20,7 +21,8 @@ read_device(void *place, const char *text)
 
     for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
         if (strcmp(kinds[i].name, text) == 0) {
-            *(uint32_t *)place = kinds[i].kind;
+            o->device = kinds[i].kind;
+            o->device_given = true;
             return true;
         }
     }
@@ -36,6 +38,59 @@ ranks_find_way(const char *name)
         }
     }
     return NULL;
+}
+
+const struct ranks_way *
+ranks_default_way(const struct ranks_pattern *pattern, bool osu)
+{
+    if (osu ? ranks_mpi_is_launcher() || !telpher_is_launched()
+            : pattern->run == NULL && !telpher_is_launched()) {
+        return &ranks_mpi_way;
+    }
+    return ranks_find_way(strcmp(pattern->name, "put_notify") == 0 ? "put" : "channel");
+}
+
+/* Finds @p text among names. @return its index, or -1 */
+static int
+find_name(const char *text, const char *const *names, int count)
+{
+    for (int i = 0; i < count; i++) {
+        if (strcmp(names[i], text) == 0) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+static bool
+read_type(void *place, const char *text)
+{
+    static const char *const names[] = {"mpi_char", "mpi_int", "mpi_float"};
+    int i = find_name(text, names, BENCH_TYPES);
+
+    *(enum bench_type *)place = i < 0 ? BENCH_CHAR : (enum bench_type)i;
+    return i >= 0;
+}
+
+static bool
+read_sync(void *place, const char *text)
+{
+    static const char *const names[] = {"flush",    "flush_local", "lock",
+                                        "lock_all", "pscw",        "fence"};
+    int i = find_name(text, names, BENCH_SYNCS);
+
+    *(enum bench_sync *)place = i < 0 ? BENCH_FLUSH : (enum bench_sync)i;
+    return i >= 0;
+}
+
+static bool
+read_window(void *place, const char *text)
+{
+    static const char *const names[] = {"allocate", "create", "dynamic"};
+    int i = find_name(text, names, BENCH_WINDOWS);
+
+    *(enum bench_window *)place = i < 0 ? BENCH_ALLOCATE : (enum bench_window)i;
+    return i >= 0;
 }
 
 static bool
@@ -62,9 +117,19 @@ read_buffers(void *place, const char *text)
     return *(bool *)place || strcmp(text, "single") == 0;
 }
 
+static int unused;
+static const char *ignored;
+
 static int
-read_places(struct ranks_options *o, const char *command, int argc, char **argv)
+read_places(struct ranks_options *o, const struct ranks_pattern *pattern,
+            const char *command, int argc, char **argv)
 {
+    if (!ranks_is_of_pairs(pattern) && argc != 0) {
+        return cli_wrong(command, "no places, but -d KIND for all: \"%s\"", argv[0]);
+    }
+    if (!ranks_is_of_pairs(pattern) && o->device_given) {
+        o->kinds[0] = o->kinds[1] = o->device;
+    }
     for (int i = 0; i < argc; i++) {
         if (i > 1 || (strcmp(argv[i], "H") != 0 && strcmp(argv[i], "D") != 0)) {
             return cli_wrong(command, "places are H or D, one or two: \"%s\"", argv[i]);
@@ -77,53 +142,103 @@ read_places(struct ranks_options *o, const char *command, int argc, char **argv)
     return -1;
 }
 
+/* Options that the pattern has no use for are taken, as OSU's are, but not in its help. */
+static const char *
+help_if(bool of_use, const char *help)
+{
+    return of_use ? help : NULL;
+}
+
 int
 ranks_parse_options(int argc, char **argv, const struct ranks_pattern *pattern,
                     struct ranks_options *o, const struct ranks_way **way)
 {
+    bool windows = ranks_has_window(pattern), pairs = ranks_is_of_pairs(pattern);
+    bool one_sided = (pattern->flags & RANKS_WINDOW) != 0;
+    bool runs = pattern->kind != RANKS_START, sized = pattern->receives != RANKS_NONE;
     const struct cli_option options[] = {
         CLI_CALL(
             'r', "runtime", "WAY",
-            "channel, msg (to a handler), msg2 (metadata first, as in\nthe paper), put "
-            "(notified), mpi (under its mpirun);\nchannel_host, msg_host: the device's "
-            "content copied to and\nfrom host memory around it "
-            "(host-staging);\nfloors: "
-            "store (shared memory), socket (TCP)",
+            "mpi (under its mpirun), mpi_host (an MPI with copies to and\nfrom host "
+            "memory around it), channel, msg (to a handler),\nmsg2 (metadata first, "
+            "as in the paper), put (notified);\nchannel_host, msg_host: with "
+            "staging; floors: store, socket",
             way, read_way),
         CLI_TEXT(0, "mpi", "NAME", "openmpi or mpich, where the launcher does not say",
                  &o->mpi),
-        CLI_CALL('d', "device", "KIND", "what D is: opencl, cuda or sim (sim)",
-                 &o->device, read_device),
-        CLI_CALL('m', "message-size", "[MIN:]MAX",
-                 "bytes, or 64K, 1M, up to 16G (1:4M)", o, read_sizes),
+        CLI_CALL('d', "device", "KIND", "what D is: opencl, cuda or sim (sim)", o,
+                 read_device),
+        CLI_CALL(
+            'm', "message-size", "[MIN:]MAX",
+            help_if(sized, "bytes, or 64K, 1M, up to 16G (1:4M; collectives 1:1M)"), o,
+            read_sizes),
         CLI_INT('i', "iterations", "N",
-                "(10000, 1000 above 8 KiB; windows: 100 and 20)", &o->iterations, 1,
-                INT_MAX),
-        CLI_INT('x', "warmup", "N", "iterations that do not count", &o->warmup, 1,
-                INT_MAX),
-        CLI_INT('W', "window-size", "N", "sends under way in bandwidth tests (64)",
-                &o->window, 1, 1024),
+                help_if(runs, "1000, 100 above 8 KiB; 10 times as many of messages,\na "
+                              "tenth, a fifth of windows"),
+                &o->iterations, 1, INT_MAX),
+        CLI_INT('x', "warmup", "N", help_if(runs, "iterations that do not count"),
+                &o->warmup, 1, INT_MAX),
+        CLI_INT('W', "window-size", "N",
+                help_if(windows, "transfers under way at once (64)"), &o->window, 1,
+                1024),
         CLI_CALL('b', "buffer-num", "single|multiple",
-                 "one buffer, or one for each in the window", &o->many_buffers,
-                 read_buffers),
-        CLI_FLAG('c', "validation", "check the received content", &o->validation),
-        CLI_FLAG('z', "percentiles", "mean, 90th and 99th percentile beside the median",
+                 help_if(pairs, "one buffer, or one for each transfer of a window"),
+                 &o->many_buffers, read_buffers),
+        CLI_CALL('s', "sync-option", "SYNC",
+                 help_if(one_sided, "flush, flush_local, lock, lock_all, pscw, fence"),
+                 &o->sync, read_sync),
+        CLI_CALL('w', "win-options", "KIND",
+                 help_if(one_sided, "allocate, create or dynamic"), &o->memory,
+                 read_window),
+        CLI_INT('k', "root-rank", "RANK", help_if(!pairs && sized, "root (0)"),
+                &o->root, 0, INT_MAX),
+        CLI_CALL('T', "type", "TYPE",
+                 help_if(!pairs && sized, "mpi_char, mpi_int or mpi_float"), &o->type,
+                 read_type),
+        CLI_INT('t', "num-test-calls", "N",
+                help_if(pattern->kind == RANKS_OVERLAP,
+                        "calls of MPI_Test in the computation (0)"),
+                &o->tests, 0, INT_MAX),
+        CLI_INT(0, "partitions", "N",
+                help_if(strstr(pattern->name, "partitioned") != NULL,
+                        "parts of a message (8)"),
+                &o->partitions, 1, 1024),
+        CLI_FLAG('c', "validation",
+                 help_if(sized, "check all content that every iteration received"),
+                 &o->validation),
+        CLI_FLAG('z', "tail-lat",
+                 help_if(runs, "mean, 90th and 99th percentile beside the median"),
                  &o->percentiles),
-        CLI_CALL('f', "format", "text|json", "json: one object a line", &o->json,
-                 cli_parse_json),
+        {CLI_OPTION(0, "percentiles", NULL, NULL, CLI_KIND_FLAG, &o->percentiles)},
+        {CLI_OPTION(o->osu ? 'f' : 0, "full", NULL,
+                    help_if(runs, "the least and the most over the ranks, too"),
+                    CLI_KIND_FLAG, &o->full)},
+        {CLI_OPTION(o->osu ? 0 : 'f', "format", "text|json", "json: one object a line",
+                    CLI_KIND_CALL, &o->json),
+         .read = cli_parse_json},
+        {CLI_OPTION('u', "validation-warmup", "N", NULL, CLI_KIND_INT, &unused),
+         .most = INT_MAX},
+        {CLI_OPTION('M', "mem-limit", "BYTES", NULL, CLI_KIND_TEXT, &ignored)},
     };
     char usage[512];
     int code;
 
-    snprintf(
-        usage, sizeof(usage),
-        "usage: telpher-bench %s [OPTION]... [H|D] [H|D]\n"
-        "       telpher launch -n 2 -- telpher-bench %s [OPTION]...\n\n"
-        "%s between two ranks; H: host memory, D: the device's, of sender and "
-        "receiver.\nWithout a launcher it starts two ranks here. The default of -r "
-        "is %s.\n\n",
-        pattern->name, pattern->name, pattern->title, pattern->way);
+    snprintf(usage, sizeof(usage),
+             "usage: mpirun -n N telpher-bench %s [OPTION]...%s\n%s%s%s\n"
+             "%s%s\nThe default of -r is %s. As osu_%s it takes OSU's options and "
+             "prints OSU's columns.\n\n",
+             pattern->name, pairs ? " [H|D] [H|D]" : "",
+             pattern->run != NULL ? "       telpher launch -n 2 -- telpher-bench " : "",
+             pattern->run != NULL ? pattern->name : "",
+             pattern->run != NULL ? " [OPTION]...\n" : "", pattern->title,
+             !pairs ? " of all ranks."
+                    : " between two ranks; H: host memory, D: the device's, of sender "
+                      "and receiver.\nWithout a launcher, ranks of Telpher start here.",
+             (*way)->name, pattern->name);
     code =
         cli_read(argc, argv, usage, "", options, sizeof(options) / sizeof(options[0]));
-    return code < 0 ? read_places(o, argv[0], argc - optind, argv + optind) : code;
+    if (code < 0) {
+        code = read_places(o, pattern, argv[0], argc - optind, argv + optind);
+    }
+    return code;
 }

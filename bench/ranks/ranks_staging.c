@@ -108,7 +108,9 @@ staging_open(struct ranks_pair *p, const char *base)
     s->out = alloc_host(p);
     s->in = alloc_host(p);
     p->in = s->in; /* messages go there by themselves */
-    s->base->open(p);
+    if (s->base != &ranks_mpi_way) { /* which would refuse the device's memory */
+        s->base->open(p);
+    }
     p->in = in;
     leave(p, s);
 }
@@ -117,6 +119,12 @@ static void
 channel_open(struct ranks_pair *p)
 {
     staging_open(p, "channel");
+}
+
+static void
+mpi_open(struct ranks_pair *p)
+{
+    staging_open(p, "mpi");
 }
 
 static void
@@ -177,7 +185,7 @@ channel_wait_all(struct ranks_pair *p, int sends, int recvs)
 static void
 msg_wait_all(struct ranks_pair *p, int sends, int recvs)
 {
-    wait_all(p, sends, recvs, false);
+    wait_all(p, sends, recvs, p->work.stride != 0);
 }
 
 const struct ranks_way ranks_channel_host_way = {.name = "channel_host",
@@ -189,6 +197,7 @@ const struct ranks_way ranks_channel_host_way = {.name = "channel_host",
                                                  .begin_recv = staging_begin_recv,
                                                  .wait_all = channel_wait_all};
 const struct ranks_way ranks_msg_host_way = {.name = "msg_host",
+                                             .one_place = true,
                                              .title = "Host-Staging Message",
                                              .job = &ranks_telpher_job,
                                              .open = msg_open,
@@ -196,3 +205,12 @@ const struct ranks_way ranks_msg_host_way = {.name = "msg_host",
                                              .begin_send = staging_begin_send,
                                              .begin_recv = staging_begin_recv,
                                              .wait_all = msg_wait_all};
+const struct ranks_way ranks_mpi_host_way = {.name = "mpi_host",
+                                             .title = "Host-Staging MPI",
+                                             .job = &ranks_mpi_job,
+                                             .open = mpi_open,
+                                             .close = staging_close,
+                                             .begin_send = staging_begin_send,
+                                             .begin_recv = staging_begin_recv,
+                                             .wait_all = channel_wait_all,
+                                             .staged = true};

@@ -3,7 +3,7 @@
  * The ways between two ranks: channels; messages to a handler; messages as the paper sends
  * them, metadata first and a receive afterwards; puts with a notification.
  */
-#include "bench/ranks/ranks.h"
+#include "bench/ranks/ranks_core.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,7 +22,7 @@ struct way {
     telpher_request *sends[WINDOW_MAX], *recvs[WINDOW_MAX];
     int send_count, recv_count;
     void *places[WINDOW_MAX]; /* where messages are to go, in their order */
-    unsigned posted, came;
+    unsigned posted, came, window;
 };
 
 void
@@ -47,6 +47,8 @@ join(struct ranks_pair *p)
         fprintf(stderr, "telpher-bench: %s\n", err.text);
         exit(EXIT_FAILURE);
     }
+    ranks_check(p, ranks_core_use(p->ctx) ? TELPHER_OK : TELPHER_ERR_NO_MEMORY,
+                "memory");
     p->rank = telpher_context_rank(p->ctx);
     p->size = telpher_context_size(p->ctx);
 }
@@ -69,7 +71,12 @@ transport(struct ranks_pair *p)
     return telpher_context_transport(p->ctx, p->peer);
 }
 
-const struct ranks_job ranks_telpher_job = {join, leave, barrier, transport};
+const struct ranks_job ranks_telpher_job = {.join = join,
+                                            .leave = leave,
+                                            .barrier = barrier,
+                                            .transport = transport,
+                                            .find_call = ranks_core_find_call,
+                                            .reduce = ranks_core_reduce};
 
 static void
 way_alloc(struct ranks_pair *p)
@@ -171,7 +178,7 @@ post(telpher_context *ctx, telpher_msg *msg, void *user)
 {
     struct way *w = user;
 
-    msg->buffers[0].data = w->places[w->posted++ % WINDOW_MAX];
+    msg->buffers[0].data = w->places[w->posted++ % w->window];
 }
 
 static void
@@ -194,8 +201,9 @@ msg_open(struct ranks_pair *p)
 
     way_alloc(p);
     w = p->way;
-    for (int i = 0; i < WINDOW_MAX; i++) {
-        w->places[i] = p->in; /* until a receive says otherwise */
+    w->window = (unsigned)p->o->window;
+    for (int i = 0; i < p->o->window; i++) {
+        w->places[i] = p->in + (size_t)(i % p->o->window) * p->work.stride;
     }
     ranks_check(p, telpher_msg_handler(p->ctx, HANDLER, post, entry, w), "handler");
 }
@@ -332,7 +340,7 @@ static void
 put_begin_send(struct ranks_pair *p, int i, const void *src, size_t len)
 {
     struct way *w = p->way;
-    uint64_t place = p->o->many_buffers ? (uint64_t)i * p->o->max_bytes : 0;
+    uint64_t place = (uint64_t)((const uint8_t *)src - p->out);
 
     w->sends[i] = NULL;
     ranks_check(
@@ -354,19 +362,41 @@ put_wait_all(struct ranks_pair *p, int sends, int recvs)
     wait_requests(p, w->sends, sends, "put");
 }
 
-static const struct ranks_way channel_way = {
-    "channel",          "Channel",       &ranks_telpher_job, channel_open,
-    channel_close,      channel_send,    channel_recv,       channel_begin_send,
-    channel_begin_recv, channel_wait_all};
-static const struct ranks_way msg_way = {
-    "msg", "Message", &ranks_telpher_job, msg_open,       msg_close,
-    NULL,  NULL,      msg_begin_send,     msg_begin_recv, msg_wait_all};
-static const struct ranks_way msg2_way = {
-    "msg2", "Two-Message", &ranks_telpher_job, msg2_open,       msg2_close,
-    NULL,   NULL,          msg2_begin_send,    msg2_begin_recv, channel_wait_all};
-static const struct ranks_way put_way = {
-    "put", "Notified Put", &ranks_telpher_job, put_open,       put_close,
-    NULL,  NULL,           put_begin_send,     msg_begin_recv, put_wait_all};
+static const struct ranks_way channel_way = {.name = "channel",
+                                             .title = "Channel",
+                                             .job = &ranks_telpher_job,
+                                             .open = channel_open,
+                                             .close = channel_close,
+                                             .send = channel_send,
+                                             .recv = channel_recv,
+                                             .begin_send = channel_begin_send,
+                                             .begin_recv = channel_begin_recv,
+                                             .wait_all = channel_wait_all};
+static const struct ranks_way msg_way = {.name = "msg",
+                                         .one_place = true,
+                                         .title = "Message",
+                                         .job = &ranks_telpher_job,
+                                         .open = msg_open,
+                                         .close = msg_close,
+                                         .begin_send = msg_begin_send,
+                                         .begin_recv = msg_begin_recv,
+                                         .wait_all = msg_wait_all};
+static const struct ranks_way msg2_way = {.name = "msg2",
+                                          .title = "Two-Message",
+                                          .job = &ranks_telpher_job,
+                                          .open = msg2_open,
+                                          .close = msg2_close,
+                                          .begin_send = msg2_begin_send,
+                                          .begin_recv = msg2_begin_recv,
+                                          .wait_all = channel_wait_all};
+static const struct ranks_way put_way = {.name = "put",
+                                         .title = "Notified Put",
+                                         .job = &ranks_telpher_job,
+                                         .open = put_open,
+                                         .close = put_close,
+                                         .begin_send = put_begin_send,
+                                         .begin_recv = msg_begin_recv,
+                                         .wait_all = put_wait_all};
 
 const struct ranks_way *const ranks_ways[] = {&channel_way,
                                               &msg_way,
@@ -375,6 +405,7 @@ const struct ranks_way *const ranks_ways[] = {&channel_way,
                                               &ranks_channel_host_way,
                                               &ranks_msg_host_way,
                                               &ranks_mpi_way,
+                                              &ranks_mpi_host_way,
                                               &ranks_store_way,
                                               &ranks_socket_way,
                                               NULL};

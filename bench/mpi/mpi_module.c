@@ -1,14 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The calls of runtime mpi, for the implementation whose mpi.h this is compiled with. */
-#include "bench/ranks/mpi_module.h"
-#include "bench/ranks/mpi_version.h"
+#include "bench/mpi/mpi_int.h"
+#include "bench/mpi/mpi_version.h"
 
 #include <string.h>
 #include <telpher/interop/mpi.h>
-
-#if defined(OPEN_MPI)
-#include <mpi-ext.h>
-#endif
 
 enum { TAG = 1 };
 
@@ -46,6 +42,12 @@ static void
 stop(void)
 {
     MPI_Finalize();
+}
+
+static void
+abort_all(void)
+{
+    MPI_Abort(MPI_COMM_WORLD, 1);
 }
 
 static bool
@@ -103,9 +105,48 @@ wait_all(int send_count, int recv_count)
            MPI_Waitall(send_count, sends, statuses) == MPI_SUCCESS;
 }
 
+static bool
+reduce(const double *mine, int count, double *least, double *sum, double *most)
+{
+    return MPI_Reduce(mine, least, count, MPI_DOUBLE, MPI_MIN, 0, MPI_COMM_WORLD) ==
+               MPI_SUCCESS &&
+           MPI_Reduce(mine, sum, count, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD) ==
+               MPI_SUCCESS &&
+           MPI_Reduce(mine, most, count, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD) ==
+               MPI_SUCCESS;
+}
+
+static const struct bench_call *
+find_call(const char *name)
+{
+    const struct bench_call *const tables[] = {bench_mpi_collectives, bench_mpi_pairs,
+                                               bench_mpi_windows};
+
+    for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++) {
+        for (const struct bench_call *c = tables[i]; c->name != NULL; c++) {
+            if (strcmp(c->name, name) == 0) {
+                return c;
+            }
+        }
+    }
+    return NULL;
+}
+
 __attribute__((visibility("default"))) extern const struct bench_mpi bench_mpi;
 const struct bench_mpi bench_mpi = {
-    start,      start_serialized, create_context, stop,       bench_mpi_version,
-    takes_cuda, barrier,          send_bytes,     recv_bytes, begin_send,
-    begin_recv, wait_all,
+    .start = start,
+    .start_serialized = start_serialized,
+    .create_context = create_context,
+    .stop = stop,
+    .abort = abort_all,
+    .version = bench_mpi_version,
+    .takes_cuda = takes_cuda,
+    .barrier = barrier,
+    .send = send_bytes,
+    .recv = recv_bytes,
+    .begin_send = begin_send,
+    .begin_recv = begin_recv,
+    .wait_all = wait_all,
+    .reduce = reduce,
+    .find_call = find_call,
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What telpher-bench needs of an MPI, without its types: mpi_module.c is compiled once for
- * each implementation, since what their mpi.h call alike differs, and loaded when used.
+ * What telpher-bench needs of an MPI, without its types: the sources of bench/mpi are compiled
+ * once for each implementation, since what their mpi.h call alike differs, and loaded when used.
  * Every call gives false if MPI failed. Lengths are at most INT_MAX.
  */
 #ifndef BENCH_MPI_MODULE_H
@@ -12,6 +12,8 @@
 #include <stdint.h>
 
 #include <telpher/context.h>
+
+#include "bench/mpi/calls.h"
 
 enum { BENCH_MPI_WINDOW_MAX = 1024 };
 
@@ -24,6 +26,7 @@ struct bench_mpi {
     telpher_status (*create_context)(const telpher_context_params *params,
                                      telpher_context **ret_ctx, telpher_error *err);
     void (*stop)(void);
+    void (*abort)(void); /**< ends all ranks */
     const char *(*version)(void);
     bool (*takes_cuda)(void); /**< CUDA device memory where a buffer is asked for */
     bool (*barrier)(void);
@@ -33,6 +36,10 @@ struct bench_mpi {
     bool (*begin_recv)(int i, void *dst, size_t len, int peer);
     /** For the first of either kind that were begun. */
     bool (*wait_all)(int sends, int recvs);
+    /** Replaces each value by the least, the sum and the most over all ranks, at rank 0. */
+    bool (*reduce)(const double *mine, int count, double *least, double *sum,
+                   double *most);
+    const struct bench_call *(*find_call)(const char *name); /**< NULL: not there */
 };
 
 #endif

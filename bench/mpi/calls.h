@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Calls that a runtime offers under the names of patterns (ranks/patterns.def): one of them is
+ * what a pattern repeats. Nothing here has a type of an MPI, so that modules for several MPIs
+ * serve one program.
+ */
+#ifndef BENCH_CALLS_H
+#define BENCH_CALLS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum bench_type { BENCH_CHAR, BENCH_INT, BENCH_FLOAT, BENCH_TYPES };
+/** How an epoch of a window is ended. */
+enum bench_sync {
+    BENCH_FLUSH,
+    BENCH_FLUSH_LOCAL,
+    BENCH_LOCK,
+    BENCH_LOCK_ALL,
+    BENCH_PSCW,
+    BENCH_FENCE,
+    BENCH_SYNCS
+};
+/** Allocator of a window's memory. */
+enum bench_window { BENCH_ALLOCATE, BENCH_CREATE, BENCH_DYNAMIC, BENCH_WINDOWS };
+
+/** Memory, ranks and sizes of a call; the program sets it before open(). */
+struct bench_work {
+    void *job; /**< the runtime's own */
+    int rank, size, peer, root;
+    bool first; /**< of its pair */
+    uint8_t *out; /**< content to send */
+    uint8_t *in; /**< where it is received; open() may set it to memory of its own */
+    size_t len; /**< [bytes] of one message or block */
+    size_t
+        stride; /**< [bytes] from one buffer of the window to the next; 0: one buffer */
+    int window, partitions;
+    bool validation;
+    enum bench_type type;
+    enum bench_sync sync;
+    enum bench_window memory;
+    int neighbors[2], neighbor_count;
+    int trips; /**< open() sets it: transfers one after the other in a start() */
+};
+
+/** Each function gives false if the runtime failed. */
+struct bench_call {
+    const char *name;
+    bool (*open)(struct bench_work *w); /**< for one size */
+    bool (*start)(struct bench_work *w);
+    bool (*wait)(struct bench_work *w); /**< NULL: start() does it all */
+    bool (*test)(struct bench_work *w); /**< progresses; NULL without wait() */
+    void (*close)(struct bench_work *w);
+};
+
+/** [bytes] of an element. */
+static inline size_t
+bench_type_size(enum bench_type type)
+{
+    return type == BENCH_CHAR ? 1 : 4;
+}
+
+/** Elements of a block that @p rank receives where @p count are divided among all. */
+static inline int
+bench_portion(int count, int size, int rank)
+{
+    return count / size + (rank < count % size);
+}
+
+#endif

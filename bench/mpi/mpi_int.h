@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Private to the module for an MPI. */
+#ifndef BENCH_MPI_INT_H
+#define BENCH_MPI_INT_H
+
+#include <mpi.h>
+
+#include "bench/mpi/mpi_module.h"
+
+#if defined(OPEN_MPI)
+#include <mpi-ext.h>
+#endif
+
+/* MPI 4's calls; Open MPI 4 has the persistent collectives under names of its own. */
+#if MPI_VERSION >= 4
+#define BENCH_MPI_INIT(name) MPI_##name##_init
+#define BENCH_MPI_PARTITIONED 1
+#elif defined(OMPI_HAVE_MPI_EXT_PCOLLREQ)
+#define BENCH_MPI_INIT(name) MPIX_##name##_init
+#endif
+
+/** Tables that end with an entry without a name. */
+extern const struct bench_call bench_mpi_collectives[], bench_mpi_pairs[],
+    bench_mpi_windows[];
+
+static inline bool
+bench_mpi_good(int error)
+{
+    return error == MPI_SUCCESS;
+}
+
+static inline MPI_Datatype
+bench_mpi_type(enum bench_type type)
+{
+    return type == BENCH_INT     ? MPI_INT
+           : type == BENCH_FLOAT ? MPI_FLOAT
+                                 : MPI_SIGNED_CHAR;
+}
+
+#endif
