@@ -40,6 +40,7 @@ struct tp_icd_settings {
     int send_includes; /**< enum tp_icd_send_includes */
     bool shared_memory; /**< with servers on this machine */
     uint64_t shared_memory_size; /**< [bytes] of slots */
+    bool usm_shared; /**< by page faults, where memory is not really shared */
     char *svm_address; /**< "" = the library chooses */
     uint64_t spin_ns; /**< how long a waiting caller spins before it sleeps */
 };

@@ -4,6 +4,7 @@
 #include "icd_svm.h"
 
 #include <CL/cl_ext.h>
+#include <pthread.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -60,6 +61,19 @@ capabilities(cl_device_info param)
     return can;
 }
 
+/** True if the library catches page faults for host and shared allocations. */
+static bool
+by_faults(void)
+{
+    return getenv("TELPHER_USM_SHARED") != NULL && !has_fine(&one);
+}
+
+static bool
+host_shares(void)
+{
+    return capabilities(CL_DEVICE_HOST_MEM_CAPABILITIES_INTEL) != 0;
+}
+
 /** Writes value_of() into memory by a command. */
 static void
 fill(cl_command_queue q, int *to, int seed)
@@ -109,7 +123,9 @@ capabilities_say_what_holds(void **state)
     const cl_bitfield most = least | CL_UNIFIED_SHARED_MEMORY_CONCURRENT_ACCESS_INTEL |
                              CL_UNIFIED_SHARED_MEMORY_CONCURRENT_ATOMIC_ACCESS_INTEL;
     const cl_bitfield of_device = has_fine(&one) ? most : least;
-    const cl_bitfield of_host = has_fine(&one) ? most : 0;
+    const cl_bitfield of_host = has_fine(&one) ? most
+                                : by_faults()  ? CL_UNIFIED_SHARED_MEMORY_ACCESS_INTEL
+                                               : 0;
     char extensions[8192];
 
     (void)state;
@@ -159,7 +175,7 @@ allocations_are_checked(void **state)
     assert_int_equal(try_device(one.ctx, dev, NULL, most + 1, 0),
                      CL_INVALID_BUFFER_SIZE);
     assert_int_equal(try_device(one.ctx, dev, NULL, 64, 3), CL_INVALID_VALUE);
-    if (!has_fine(&one)) {
+    if (!host_shares()) {
         assert_null(usm.clHostMemAllocINTEL(one.ctx, NULL, 64, 0, &err));
         assert_int_equal(err, CL_INVALID_OPERATION);
         assert_null(usm.clSharedMemAllocINTEL(one.ctx, dev, NULL, 64, 0, &err));
@@ -369,7 +385,7 @@ host_and_kernels_share(void **state)
     cl_int err = 1;
 
     (void)state;
-    if (!has_fine(&both)) {
+    if (!host_shares()) {
         skip();
     }
     kernel = kernel_new(&both, "scale");
@@ -394,6 +410,160 @@ host_and_kernels_share(void **state)
         ok(usm.clMemFreeINTEL(both.ctx, ints));
     }
     clReleaseKernel(kernel);
+}
+
+static int *
+shared_new(const struct world *w)
+{
+    cl_int err = 1;
+    int *ints = usm.clSharedMemAllocINTEL(w->ctx, w->devices[0], NULL, BYTES, 0, &err);
+
+    ok(err);
+    return ints;
+}
+
+/** Commands whose other side is memory of both; the library reads and writes it itself. */
+static void
+commands_use_shared_memory(void **state)
+{
+    cl_command_queue q = one.queues[0];
+    cl_mem mem = NULL;
+    int *a, *b;
+
+    (void)state;
+    if (!host_shares()) {
+        skip();
+    }
+    a = shared_new(&one);
+    b = shared_new(&one);
+    mem = buffer_new(&one, CL_MEM_READ_WRITE, BYTES, NULL);
+    for (size_t i = 0; i < COUNT; i++) {
+        a[i] = value_of(i, 8);
+    }
+    ok(usm.clEnqueueMemcpyINTEL(q, CL_TRUE, b, a, BYTES, 0, NULL, NULL));
+    ok(clEnqueueWriteBuffer(q, mem, CL_TRUE, 0, BYTES, b, 0, NULL, NULL));
+    ok(usm.clEnqueueMemFillINTEL(q, b, "\1\1\1\1", 4, BYTES, 0, NULL, NULL));
+    ok(clFinish(q));
+    assert_int_equal(b[COUNT - 1], 0x01010101);
+    ok(usm.clEnqueueMemFillINTEL(q, a, "\2\2\2\2", 4, BYTES, 0, NULL, NULL));
+    ok(clFinish(q));
+    ok(clEnqueueReadBuffer(q, mem, CL_TRUE, 0, BYTES / 2, a, 0, NULL, NULL));
+    for (size_t i = 0; i < COUNT; i++) {
+        assert_int_equal(a[i], i < COUNT / 2 ? value_of(i, 8) : 0x02020202);
+    }
+    clReleaseMemObject(mem);
+    ok(usm.clMemFreeINTEL(one.ctx, a));
+    ok(usm.clMemFreeINTEL(one.ctx, b));
+}
+
+/** Host and kernels take turns, the kernels by a pointer in the data that no argument names. */
+static void
+host_and_kernels_take_turns(void **state)
+{
+    cl_kernel follow;
+    cl_bool yes = CL_TRUE;
+    int *ints, **to;
+
+    (void)state;
+    if (!host_shares()) {
+        skip();
+    }
+    follow = kernel_new(&both, "follow");
+    ints = shared_new(&both);
+    to = (int **)shared_new(&both);
+    ok(clSetKernelExecInfo(follow, CL_KERNEL_EXEC_INFO_INDIRECT_SHARED_ACCESS_INTEL,
+                           sizeof(yes), &yes));
+    ok(usm.clSetKernelArgMemPointerINTEL(follow, 0, to));
+    for (int round = 0; round < 20; round++) {
+        cl_command_queue q = both.loose_queues[round % 2];
+
+        *to = ints + round * 100;
+        ints[round * 100] = round;
+        run_kernel(q, follow, 1);
+        ok(clFinish(q));
+        assert_int_equal(ints[round * 100], round);
+        assert_int_equal(ints[round * 100 + 1], 77);
+    }
+    ok(usm.clMemBlockingFreeINTEL(both.ctx, to));
+    ok(usm.clMemBlockingFreeINTEL(both.ctx, ints));
+    clReleaseKernel(follow);
+}
+
+static void *
+count_ones(void *arg)
+{
+    const int *ints = arg;
+    size_t count = 0;
+
+    for (size_t i = 0; i < COUNT; i++) {
+        count += ints[i] == 0x01010101;
+    }
+    return (void *)count;
+}
+
+/** Threads fault at the same time, while the commands that write still run. */
+static void
+threads_fault_at_once(void **state)
+{
+    enum { THREADS = 4 };
+    pthread_t threads[THREADS];
+    int *ints;
+
+    (void)state;
+    if (!by_faults()) {
+        skip();
+    }
+    ints = shared_new(&one);
+    for (int round = 0; round < 10; round++) {
+        memset(ints, 0, BYTES);
+        ok(usm.clEnqueueMemFillINTEL(one.queues[0], ints, "\1\1\1\1", 4, BYTES, 0, NULL,
+                                     NULL));
+        for (int i = 0; i < THREADS; i++) {
+            assert_int_equal(pthread_create(&threads[i], NULL, count_ones, ints), 0);
+        }
+        for (int i = 0; i < THREADS; i++) {
+            void *count;
+
+            assert_int_equal(pthread_join(threads[i], &count), 0);
+            assert_int_equal((size_t)count, COUNT);
+        }
+    }
+    ok(usm.clMemFreeINTEL(one.ctx, ints));
+}
+
+static sigjmp_buf after_fault;
+
+static void
+leave_fault(int number)
+{
+    siglongjmp(after_fault, number);
+}
+
+/** A wild pointer is left to the program's own handler, also in a thread that uses views. */
+static void
+other_faults_are_the_programs(void **state)
+{
+    struct sigaction own = {.sa_handler = leave_fault}, before;
+    volatile uintptr_t nowhere = 16;
+    int *ints;
+
+    (void)state;
+    if (!by_faults()) {
+        skip();
+    }
+    assert_int_equal(sigaction(SIGSEGV, &own, &before), 0);
+    ints = shared_new(&one);
+    for (volatile int i = 0; i < 3; i++) {
+        ok(usm.clEnqueueMemFillINTEL(one.queues[0], ints, "\1\1\1\1", 4, BYTES, 0, NULL,
+                                     NULL));
+        if (sigsetjmp(after_fault, 1) == 0) {
+            *(volatile int *)nowhere = 1;
+            fail();
+        }
+        assert_int_equal(ints[i], 0x01010101);
+    }
+    assert_int_equal(sigaction(SIGSEGV, &before, NULL), 0);
+    ok(usm.clMemFreeINTEL(one.ctx, ints));
 }
 
 /** Memory of a device elsewhere is no memory of the program's: it is not silently other data. */
@@ -437,6 +607,10 @@ const struct CMUnitTest svm_usm_tests[] = {
     cmocka_unit_test(kernels_get_pointers),
     cmocka_unit_test(kinds_move_what_pointers_reach),
     cmocka_unit_test(host_and_kernels_share),
+    cmocka_unit_test(commands_use_shared_memory),
+    cmocka_unit_test(host_and_kernels_take_turns),
+    cmocka_unit_test(threads_fault_at_once),
+    cmocka_unit_test(other_faults_are_the_programs),
     cmocka_unit_test(remote_memory_is_not_the_hosts),
 };
 const size_t svm_usm_test_count = sizeof(svm_usm_tests) / sizeof(svm_usm_tests[0]);

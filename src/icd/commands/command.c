@@ -8,6 +8,7 @@
 #include "icd/commands/geometry.h"
 #include "icd/commands/read_write.h"
 #include "icd/icd.h"
+#include "icd/migration/host_view.h"
 #include "icd/objects/memory.h"
 #include "icd/objects/object.h"
 #include "icd/session/session.h"
@@ -63,6 +64,7 @@ tp_icd_run_read(struct tp_icd_op *op, bool blocking, struct tp_icd_content *cont
 {
     struct tp_icd_use use = content_use(content, TP_ICD_USE_READ);
 
+    tp_icd_view_touch(content->ptr);
     op->blocking = blocking;
     op->need_event = true;
     op->uses = &use;
@@ -87,6 +89,7 @@ tp_icd_run_write(struct tp_icd_op *op, bool blocking, struct tp_icd_content *con
     bool may_be_early = op->wait_count == 0 && op->ret_event == NULL &&
                         !tp_icd_mem_root(content->mem)->coherent;
 
+    tp_icd_view_touch(content->ptr);
     op->blocking = blocking;
     op->early_size = blocking && may_be_early ? content->size : 0;
     op->need_event = content->size > TP_WIRE_INLINE_MAX;

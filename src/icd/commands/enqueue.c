@@ -5,6 +5,7 @@
  */
 #include "icd/commands/enqueue.h"
 #include "icd/icd.h"
+#include "icd/migration/host_view.h"
 #include "icd/migration/migration.h"
 #include "icd/objects/callback.h"
 #include "icd/objects/context.h"
@@ -213,6 +214,9 @@ settle(struct tp_icd_op *op)
     for (size_t i = 0; i < op->use_count; i++) {
         tp_icd_mem_used(op, &op->uses[i]);
     }
+    if (op->has_views) {
+        tp_icd_view_used(op);
+    }
     op->q->busy = true;
     if (op->until_sent) {
         tp_icd_early_note(op);
@@ -360,10 +364,14 @@ tp_icd_op_run(struct tp_icd_op *op, tp_icd_op_put put, void *arg)
         tp_icd_mem_shrink(op);
         tp_icd_mem_arrange(op);
     }
+    op->has_views = tp_icd_view_begin(op);
     tp_icd_lock();
     failed = wait_list_failed(op);
     err = failed ? run_failed(op) : run_locked(op, put, arg);
     tp_icd_unlock();
+    if (op->has_views) {
+        tp_icd_view_end();
+    }
     tp_icd_op_free_ids(op);
     if (failed) {
         return err;

@@ -53,6 +53,7 @@ struct tp_icd_op {
     bool copies; /**< blocking write that need not wait if its content is copied */
     bool until_sent; /**< or if the caller has sent its content */
     bool need_event; /**< needed for content or for a wait */
+    bool has_views; /**< it uses memory that program and servers take turns with */
     bool flush; /**< send at once */
     bool push; /**< its content goes through slots */
     uint64_t push_bulk; /**< transfer that the caller sends on the bulk stream, or 0 */

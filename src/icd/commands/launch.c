@@ -307,7 +307,7 @@ run_launch(struct tp_icd_op *op, struct launch *launch)
     cl_int err = check_launch(op, launch);
 
     if (err == CL_SUCCESS && launch->kernel->usm_kinds != 0 &&
-        tp_icd_context_spans(op->q->ctx)) {
+        (tp_icd_settings.usm_shared || tp_icd_context_spans(op->q->ctx))) {
         err = tp_icd_svm_hold_all(op->q->ctx, launch->kernel->usm_kinds,
                                   &launch->reached, &launch->reached_count);
     }

@@ -7,6 +7,7 @@
 #include "icd/commands/geometry.h"
 #include "icd/commands/map.h"
 #include "icd/icd.h"
+#include "icd/migration/host_view.h"
 #include "icd/migration/migration.h"
 #include "icd/objects/callback.h"
 #include "icd/objects/context.h"
@@ -44,6 +45,7 @@ struct destructor {
 static void
 free_mem(struct _cl_mem *mem)
 {
+    tp_icd_view_destroy(mem);
     tp_icd_directory_destroy(mem->directory, mem->ctx->session_count);
     if (mem->upload != NULL) {
         tp_icd_drop(&mem->upload->obj);

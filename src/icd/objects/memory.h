@@ -44,6 +44,7 @@ struct _cl_mem {
     bool coherent; /**< SVM whose pages the executors share: content never moves */
     cl_uint
         usm; /**< CL_MEM_TYPE_..._INTEL of unified shared memory; 0: of clSVMAlloc */
+    struct tp_icd_host_view *view; /**< program and servers take turns; NULL: no */
     struct _cl_device_id *usm_device; /**< that it was allocated for; NULL: none */
     struct tp_list args; /**< kernel arguments set to it; they do not hold it */
     struct tp_list destructors;

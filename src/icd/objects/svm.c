@@ -10,6 +10,7 @@
 #include "icd/objects/svm.h"
 #include "icd/icd.h"
 #include "icd/icd_int.h"
+#include "icd/migration/host_view.h"
 #include "icd/migration/migration.h"
 #include "icd/objects/callback.h"
 #include "icd/objects/context.h"
@@ -200,7 +201,8 @@ struct plan {
     unsigned choosers; /**< number of such sessions */
     bool fine; /**< all devices have fine-grained buffers */
     bool coherent; /**< all sessions share memory with this process */
-    int fd; /**< that memory, or -1 */
+    bool viewed; /**< program and servers take turns */
+    int fd; /**< that memory, or the program's; -1: none */
 };
 
 /** Memory of one device needs no other session, where two drivers choose addresses. */
@@ -320,8 +322,8 @@ allocate(const struct plan *plan, struct _cl_mem *mem, uint32_t session_index,
                                     .flags = tp_icd_mem_wire_flags(mem),
                                     .size = plan->size,
                                     .address = *address,
-                                    .shared = plan->fd >= 0};
-    cl_int err = tp_icd_ask(&ask.base, &msg, plan->fd);
+                                    .shared = plan->coherent};
+    cl_int err = tp_icd_ask(&ask.base, &msg, plan->coherent ? plan->fd : -1);
 
     if (err != CL_SUCCESS && err != CL_INVALID_HOST_PTR) {
         tp_info("icd", "server %s allocates no shared virtual memory: CL error %d",
@@ -347,7 +349,8 @@ attempt(const struct plan *plan, struct _cl_mem *mem, unsigned try)
     if (plan->chooser >= 0) {
         err = allocate(plan, mem, (uint32_t)plan->chooser, &address);
         if (err == CL_SUCCESS) {
-            mem->svm = tp_icd_svm_place_at((void *)(uintptr_t)address, plan->size, -1);
+            mem->svm =
+                tp_icd_svm_place_at((void *)(uintptr_t)address, plan->size, plan->fd);
         }
     } else {
         mem->svm = tp_icd_svm_place(plan->size, try, plan->fd);
@@ -404,7 +407,11 @@ static bool
 complete(const struct plan *plan, struct _cl_mem *mem)
 {
     mem->coherent = plan->coherent;
-    if (tp_icd_usm_is_remote(mem)) {
+    if (plan->viewed) {
+        if (tp_icd_view_create(mem, plan->fd) != TELPHER_OK) {
+            return false;
+        }
+    } else if (tp_icd_usm_is_remote(mem)) {
         (void)mprotect(mem->svm, mem->size, PROT_NONE); /* the range stays taken */
     }
     if (tp_icd_context_spans(mem->ctx) && !mem->coherent) {
@@ -424,18 +431,21 @@ tp_icd_svm_create(struct _cl_context *ctx, const struct tp_icd_svm_want *want)
     struct _cl_mem *mem;
 
     plan_sessions(&plan);
-    if (plan.sessions == 0 || plan.choosers > 1 || (want->coherent && !plan.coherent) ||
-        (plan.coherent &&
+    plan.viewed = want->coherent && !plan.coherent && want->usm != 0 &&
+                  tp_icd_settings.usm_shared;
+    if (plan.sessions == 0 || plan.choosers > 1 ||
+        (want->coherent && !plan.coherent && !plan.viewed) ||
+        ((plan.coherent || plan.viewed) &&
          tp_memfd_create("telpher-svm", want->size, &plan.fd) != TELPHER_OK)) {
         return NULL;
     }
     mem = try_addresses(&plan);
-    if (plan.fd >= 0) {
-        close(plan.fd);
-    }
     if (mem != NULL && !complete(&plan, mem)) {
         tp_icd_release(&mem->obj);
         mem = NULL;
+    }
+    if (plan.fd >= 0) {
+        close(plan.fd);
     }
     return mem;
 }

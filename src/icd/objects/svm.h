@@ -23,12 +23,12 @@ struct _cl_mem *tp_icd_svm_create(struct _cl_context *ctx,
 /** Frees the allocation that begins at @p ptr. @param is_usm of unified shared memory, else of
  *  clSVMAlloc. @return false: there is none. Not under the lock */
 bool tp_icd_svm_free(const struct _cl_context *ctx, const void *ptr, bool is_usm);
-/** True for memory of a device that the host cannot use. Libraries use that of a CPU as if it
- *  were theirs (oneMKL), so it is shared where it can be. */
+/** True for memory that the host cannot use, or by page faults alone. Libraries use that of
+ *  devices that are CPUs as if it were theirs (oneMKL), so it is shared where it can be. */
 static inline bool
 tp_icd_usm_is_remote(const struct _cl_mem *mem)
 {
-    return mem->usm == CL_MEM_TYPE_DEVICE_INTEL && !mem->coherent;
+    return mem->usm != 0 && !mem->coherent;
 }
 /** Mask of kinds of unified shared memory that kernels reach by pointers in their data. */
 static inline uint8_t

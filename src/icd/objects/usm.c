@@ -2,7 +2,8 @@
 /*
  * Unified shared memory: allocation, freeing and queries. Allocations are those of shared
  * virtual memory: they have the same address here and on the devices. The host uses memory
- * of the kinds host and shared without commands, so these need fine-grained sharing.
+ * of the kinds host and shared without commands, so these need fine-grained sharing, or
+ * page faults: host_view.c.
  */
 #include "icd/objects/usm.h"
 #include "icd/icd_int.h"
@@ -33,6 +34,9 @@ tp_icd_device_usm(const struct _cl_device_id *dev, cl_device_info param)
     if (param == CL_DEVICE_DEVICE_MEM_CAPABILITIES_INTEL && svm != 0) {
         can = CL_UNIFIED_SHARED_MEMORY_ACCESS_INTEL |
               CL_UNIFIED_SHARED_MEMORY_ATOMIC_ACCESS_INTEL;
+    }
+    if (svm != 0 && tp_icd_settings.usm_shared) {
+        can |= CL_UNIFIED_SHARED_MEMORY_ACCESS_INTEL;
     }
     if ((svm & CL_DEVICE_SVM_FINE_GRAIN_BUFFER) != 0) {
         can |= CL_UNIFIED_SHARED_MEMORY_ACCESS_INTEL |
