@@ -179,7 +179,7 @@ give_to_taker(telpher_mdr *mdr, struct tp_mdr_taker *t, const struct tp_mdr_deli
     if (d->kept != NULL) {
         tp_mdr_message_done(d->kept, TELPHER_OK);
     }
-    tp_mdr_light_wake(mdr, t->light);
+    tp_lights_wake(&mdr->lights, t->light);
 }
 
 /* The delivery as the program sees it: without our part of the parameters. */

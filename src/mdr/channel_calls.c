@@ -96,7 +96,7 @@ telpher_mdr_channel_await(telpher_mdr_call *call, const telpher_mdr_channel *cha
                           telpher_msg_buffer *buffers, size_t buffer_count)
 {
     telpher_mdr *mdr = call->mdr;
-    struct tp_mdr_taker taker = {.light = mdr->current,
+    struct tp_mdr_taker taker = {.light = mdr->lights.current,
                                  .params = params,
                                  .cap = cap,
                                  .buffers = buffers,
@@ -105,7 +105,7 @@ telpher_mdr_channel_await(telpher_mdr_call *call, const telpher_mdr_channel *cha
     struct tp_mdr_element *e;
     struct tp_mdr_end *end = end_of_call(call, channel, &e);
 
-    if (end == NULL || mdr->current == NULL) {
+    if (end == NULL || mdr->lights.current == NULL) {
         return end == NULL
                    ? TELPHER_ERR_INVALID
                    : tp_mdr_error(mdr, TELPHER_ERR_INVALID,

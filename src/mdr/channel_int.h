@@ -16,7 +16,7 @@ _Static_assert(sizeof(struct tp_mdr_sent) == 32, "parameters are aligned to 16")
 
 /** A light thread that waits for a message. */
 struct tp_mdr_taker {
-    struct tp_mdr_light *light;
+    struct tp_light *light;
     void *params;
     size_t cap, len;
     telpher_msg_buffer *buffers;

@@ -98,7 +98,7 @@ tp_mdr_future_receive(telpher_mdr *mdr, const struct tp_mdr_header *h, const voi
     s->len = len;
     s->set = true;
     if (s->waiter != NULL) {
-        tp_mdr_light_wake(mdr, s->waiter);
+        tp_lights_wake(&mdr->lights, s->waiter);
         s->waiter = NULL;
     }
 }
@@ -130,14 +130,14 @@ telpher_mdr_await(telpher_mdr *mdr, telpher_mdr_future future, void *dst, size_t
         return tp_mdr_error(mdr, TELPHER_ERR_NOT_FOUND,
                             "no such future: of another process, or used up");
     }
-    if (mdr->current == NULL || s->waiter != NULL) {
+    if (mdr->lights.current == NULL || s->waiter != NULL) {
         return tp_mdr_error(mdr, TELPHER_ERR_INVALID,
-                            mdr->current == NULL
+                            mdr->lights.current == NULL
                                 ? "this entry may not wait: give it TELPHER_MDR_WAITS"
                                 : "another entry waits for this future");
     }
     while (!s->set) {
-        s->waiter = mdr->current;
+        s->waiter = mdr->lights.current;
         if (tp_mdr_light_suspend(mdr) != TELPHER_OK) {
             return tp_mdr_error(mdr, TELPHER_ERR_CANCELED, "the run ends");
         }

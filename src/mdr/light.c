@@ -1,151 +1,80 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Light threads: entries that may wait, each on a fiber of its own. */
+/* Entries that may wait: each runs on a light thread. */
 #include "mdr/mdr_int.h"
 
 #include "base/alloc.h"
 
-/** An entry that waits for a free light thread. */
-struct starved {
-    struct tp_list link; /**< mdr->starved */
-    telpher_mdr_call call;
-    telpher_mdr_entry_fn run;
-    struct tp_mdr_message *message;
-};
-
-telpher_status
-tp_mdr_lights_init(telpher_mdr *mdr)
+static void
+destroy(struct tp_mdr_waiting_entry *e)
 {
-    size_t count = (size_t)mdr->settings.threads;
+    tp_list_remove(&e->link);
+    tp_mdr_message_destroy(e->message);
+    tp_free(e);
+}
 
-    mdr->lights = tp_alloc_array(count, sizeof(*mdr->lights), "mdr light threads");
-    if (mdr->lights == NULL ||
-        tp_stacks_init(&mdr->stacks, count, mdr->settings.stack_bytes) != TELPHER_OK) {
-        return TELPHER_ERR_NO_MEMORY;
+static void
+drop_starved(telpher_mdr *mdr)
+{
+    tp_list_for_each_entry_safe(struct tp_mdr_waiting_entry, e, &mdr->starved, link) {
+        destroy(e);
     }
-    for (size_t i = 0; i < count; i++) {
-        mdr->lights[i] = (struct tp_mdr_light){.busy = false};
-        tp_list_push_back(&mdr->free_lights, &mdr->lights[i].link);
-    }
-    return TELPHER_OK;
 }
 
 void
 tp_mdr_lights_fini(telpher_mdr *mdr)
 {
-    tp_list_for_each_entry_safe(struct starved, s, &mdr->starved, link) {
-        tp_list_remove(&s->link);
-        tp_mdr_message_destroy(s->message);
-        tp_free(s);
-    }
-    tp_stacks_fini(&mdr->stacks);
-    tp_free(mdr->lights);
+    drop_starved(mdr);
+    tp_lights_fini(&mdr->lights);
 }
 
 static void
-run_light(void *arg)
+run_entry(void *arg)
 {
-    struct tp_mdr_light *light = arg;
+    struct tp_mdr_waiting_entry *e = arg;
 
-    if (!light->call.mdr->exiting) { /* else the run ended before it began */
-        light->run(&light->call);
+    if (!e->call.mdr->exiting) { /* else the run ended before it began */
+        e->run(&e->call);
     }
-    light->busy = false;
-}
-
-static void
-start(telpher_mdr *mdr, const telpher_mdr_call *call, telpher_mdr_entry_fn run,
-      struct tp_mdr_message *m)
-{
-    struct tp_mdr_light *light =
-        tp_list_entry(tp_list_first(&mdr->free_lights), struct tp_mdr_light, link);
-
-    tp_list_remove(&light->link);
-    light->call = *call;
-    light->run = run;
-    light->message = m;
-    light->busy = true;
-    tp_fiber_init(&light->fiber, &mdr->stacks, (size_t)(light - mdr->lights), run_light,
-                  light);
-    light->fiber.back = &mdr->scheduler;
-    tp_list_push_back(&mdr->ready, &light->link);
+    destroy(e);
 }
 
 void
 tp_mdr_light_start(telpher_mdr *mdr, const telpher_mdr_call *call,
                    telpher_mdr_entry_fn run, struct tp_mdr_message *m)
 {
-    struct starved *s;
+    struct tp_mdr_waiting_entry *e = tp_zalloc(sizeof(*e), "mdr light thread");
 
-    if (!tp_list_is_empty(&mdr->free_lights)) {
-        start(mdr, call, run, m);
-        return;
-    }
-    s = tp_zalloc(sizeof(*s), "mdr light thread");
-    if (s == NULL) {
+    if (e == NULL) {
         tp_mdr_message_destroy(m);
         tp_mdr_fail(mdr, TELPHER_ERR_NO_MEMORY, "no memory for a light thread");
         return;
     }
-    *s = (struct starved){.call = *call, .run = run, .message = m};
-    tp_list_init(&s->link);
-    tp_list_push_back(&mdr->starved, &s->link);
-}
-
-static void
-end_light(telpher_mdr *mdr, struct tp_mdr_light *light)
-{
-    struct starved *s;
-
-    tp_fiber_fini(&light->fiber);
-    tp_mdr_message_destroy(light->message);
-    tp_list_push_back(&mdr->free_lights, &light->link);
-    if (!tp_list_is_empty(&mdr->starved)) {
-        s = tp_list_entry(tp_list_first(&mdr->starved), struct starved, link);
-        tp_list_remove(&s->link);
-        start(mdr, &s->call, s->run, s->message);
-        tp_free(s);
-    }
-}
-
-/* Runs a light thread until it waits or ends. */
-static void
-resume(telpher_mdr *mdr, struct tp_mdr_light *light)
-{
-    mdr->current = light;
-    tp_fiber_switch(&mdr->scheduler, &light->fiber);
-    mdr->current = NULL;
-    if (!light->busy) {
-        end_light(mdr, light);
+    *e = (struct tp_mdr_waiting_entry){.call = *call, .run = run, .message = m};
+    tp_list_init(&e->link);
+    if (tp_lights_start(&mdr->lights, run_entry, e) == NULL) {
+        tp_list_push_back(&mdr->starved, &e->link);
     }
 }
 
 bool
 tp_mdr_lights_run(telpher_mdr *mdr)
 {
-    struct tp_mdr_light *light;
+    struct tp_list *link = tp_list_first(&mdr->starved);
+    bool ran = tp_lights_run(&mdr->lights);
 
-    if (tp_list_is_empty(&mdr->ready)) {
-        return false;
+    if (link != NULL && tp_lights_start(&mdr->lights, run_entry,
+                                        tp_list_entry(link, struct tp_mdr_waiting_entry,
+                                                      link)) != NULL) {
+        tp_list_remove(link);
     }
-    light = tp_list_entry(tp_list_first(&mdr->ready), struct tp_mdr_light, link);
-    tp_list_remove(&light->link);
-    resume(mdr, light);
-    return true;
-}
-
-void
-tp_mdr_light_wake(telpher_mdr *mdr, struct tp_mdr_light *light)
-{
-    tp_list_push_back(&mdr->ready, &light->link);
+    return ran;
 }
 
 telpher_status
 tp_mdr_light_suspend(telpher_mdr *mdr)
 {
-    struct tp_mdr_light *self = mdr->current;
-
     if (!mdr->exiting) {
-        tp_fiber_switch(&self->fiber, &mdr->scheduler);
+        tp_lights_suspend(&mdr->lights);
     }
     return mdr->exiting ? TELPHER_ERR_CANCELED : TELPHER_OK;
 }
@@ -153,19 +82,11 @@ tp_mdr_light_suspend(telpher_mdr *mdr)
 void
 tp_mdr_lights_cancel(telpher_mdr *mdr)
 {
-    tp_list_for_each_entry_safe(struct starved, s, &mdr->starved, link) {
-        tp_list_remove(&s->link);
-        tp_mdr_message_destroy(s->message);
-        tp_free(s);
-    }
-    for (size_t i = 0; i < (size_t)mdr->settings.threads; i++) {
-        struct tp_mdr_light *light = &mdr->lights[i];
-
-        if (light->busy) {
-            if (tp_list_is_linked(&light->link)) {
-                tp_list_remove(&light->link);
-            }
-            resume(mdr, light); /* no wait returns but with CANCELED, so it ends */
+    drop_starved(mdr);
+    for (size_t i = 0; i < mdr->lights.count; i++) {
+        if (mdr->lights.all[i]
+                .busy) { /* no wait returns but with CANCELED, so it ends */
+            tp_lights_resume(&mdr->lights, &mdr->lights.all[i]);
         }
     }
 }
@@ -173,10 +94,10 @@ tp_mdr_lights_cancel(telpher_mdr *mdr)
 telpher_status
 telpher_mdr_yield(telpher_mdr *mdr)
 {
-    if (mdr->current == NULL) {
+    if (mdr->lights.current == NULL) {
         return tp_mdr_error(mdr, TELPHER_ERR_INVALID,
                             "this entry may not wait: give it TELPHER_MDR_WAITS");
     }
-    tp_mdr_light_wake(mdr, mdr->current);
+    tp_lights_wake(&mdr->lights, mdr->lights.current);
     return tp_mdr_light_suspend(mdr);
 }

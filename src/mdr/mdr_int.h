@@ -13,7 +13,7 @@
 #include "base/compiler.h"
 #include "base/container/list.h"
 #include "base/container/map.h"
-#include "base/os/fiber.h"
+#include "base/os/light.h"
 
 enum {
     TP_MDR_WORK_HANDLER = TELPHER_HANDLERS - 8, /**< ordered, with credits */
@@ -83,20 +83,18 @@ struct tp_mdr_message {
     struct tp_mdr_element *element; /**< that its light thread uses, or NULL */
 };
 
-/** A light thread: runs an entry that may wait. */
-struct tp_mdr_light {
-    struct tp_list link; /**< mdr->free_lights, mdr->ready, or none: it waits or runs */
-    struct tp_fiber fiber;
+/** What a light thread runs: an entry that may wait. */
+struct tp_mdr_waiting_entry {
+    struct tp_list link; /**< mdr->starved, or none */
     telpher_mdr_entry_fn run;
     telpher_mdr_call call;
     struct tp_mdr_message *message; /**< owned; NULL: the main function */
-    bool busy; /**< between start and end */
 };
 
 struct tp_mdr_slot {
     uint64_t generation; /**< odd: in use */
     bool set;
-    struct tp_mdr_light *waiter;
+    struct tp_light *waiter;
     void *data;
     size_t len;
     uint32_t next_free;
@@ -142,12 +140,8 @@ struct telpher_mdr {
         receiving; /**< messages whose buffers have destinations and are on their way */
     uint64_t turns; /**< of the scheduler */
 
-    struct tp_stacks stacks;
-    struct tp_mdr_light *lights;
-    struct tp_list free_lights, ready;
+    struct tp_lights lights;
     struct tp_list starved; /**< entries that wait for a free light thread */
-    struct tp_mdr_light *current; /**< NULL: the scheduler runs */
-    struct tp_fiber scheduler;
 
     struct tp_mdr_slot *slots;
     uint32_t slot_count, free_slot;
@@ -235,15 +229,12 @@ void tp_mdr_drop_messages(telpher_mdr *mdr);
 
 /* ---- light.c ---- */
 
-telpher_status tp_mdr_lights_init(telpher_mdr *mdr);
 void tp_mdr_lights_fini(telpher_mdr *mdr);
 /** Starts an entry that may wait, or keeps it until a light thread is free. Takes @p m. */
 void tp_mdr_light_start(telpher_mdr *mdr, const telpher_mdr_call *call,
                         telpher_mdr_entry_fn run, struct tp_mdr_message *m);
 /** Runs light threads that are ready. @return true if one ran */
 bool tp_mdr_lights_run(telpher_mdr *mdr);
-/** Makes a waiting light thread ready. */
-void tp_mdr_light_wake(telpher_mdr *mdr, struct tp_mdr_light *light);
 /** Suspends the light thread that runs. @return OK, CANCELED: the run ends */
 telpher_status tp_mdr_light_suspend(telpher_mdr *mdr);
 /** Ends all light threads: their waits return CANCELED. */

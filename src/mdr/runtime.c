@@ -73,7 +73,8 @@ init(telpher_mdr *mdr, telpher_context *ctx, telpher_error *err)
     for (uint32_t r = 0; r < mdr->size; r++) {
         tp_list_init(&mdr->out[r].queue);
     }
-    return tp_mdr_lights_init(mdr);
+    return tp_lights_init(&mdr->lights, (size_t)mdr->settings.threads,
+                          mdr->settings.stack_bytes);
 }
 
 telpher_status
@@ -88,8 +89,6 @@ telpher_mdr_create(telpher_context *ctx, telpher_mdr **ret_mdr, telpher_error *e
     mdr->ctx = ctx;
     tp_map_init(&mdr->arrays);
     tp_list_init(&mdr->local);
-    tp_list_init(&mdr->free_lights);
-    tp_list_init(&mdr->ready);
     tp_list_init(&mdr->starved);
     tp_list_init(&mdr->leaving);
     tp_list_init(&mdr->partial);
@@ -223,7 +222,7 @@ run_turn(telpher_mdr *mdr)
     if (mdr->queued == 0 && tp_mdr_quiescence_idle(mdr)) {
         return;
     }
-    if (tp_list_is_empty(&mdr->local) && tp_list_is_empty(&mdr->ready) &&
+    if (tp_list_is_empty(&mdr->local) && tp_list_is_empty(&mdr->lights.ready) &&
         telpher_progress_wait(mdr->ctx, IDLE_NS) == TELPHER_ERR_TIMEOUT) {
         check_peers(mdr);
     }
@@ -273,7 +272,7 @@ telpher_mdr_begin(telpher_mdr *mdr, telpher_mdr_entry_fn main_fn, void *user)
                             telpher_last_error(mdr->ctx));
     }
     mdr->running = true;
-    tp_fiber_init_thread(&mdr->scheduler);
+    tp_fiber_init_thread(&mdr->lights.scheduler);
     if (mdr->rank == 0) {
         tp_mdr_light_start(mdr, &call, main_fn, NULL);
     }
