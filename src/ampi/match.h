@@ -21,6 +21,10 @@ enum tp_ampi_message_kind {
     TP_AMPI_MATCHED, /**< answer: synchronous send `id` was received */
     TP_AMPI_RELEASED, /**< answer: `len` channels, whose numbers follow, are empty */
     TP_AMPI_ABORT, /**< `tag` is the exit status */
+    TP_AMPI_IDLE, /**< all ranks wait; numbers of messages follow; `id`: when asked */
+    TP_AMPI_ASK, /**< for IDLE, if that is still so */
+    TP_AMPI_STUCK, /**< deadlock: for TABLE */
+    TP_AMPI_TABLE, /**< text of a process: what its ranks wait for */
     TP_AMPI_LOCAL, /**< never sent: the sender is in this process and waits */
 };
 enum { TP_AMPI_SYNC = 1 /**< flag: the sender waits for MATCHED */ };
@@ -61,7 +65,8 @@ enum tp_ampi_send_mode {
 };
 
 struct tp_ampi_request {
-    struct tp_list link; /**< mail->posted; free requests; starved collectives */
+    struct tp_list
+        link; /**< mail->posted, sending, free requests, starved collectives */
     uint8_t kind, mode;
     bool persistent, active, complete, canceled;
     bool collective, holds; /**< holds: references to communicator and type */

@@ -87,6 +87,7 @@ tp_ampi_turn(bool may_sleep)
         (void)telpher_progress(tp_ampi.ctx);
     } else if (telpher_progress_wait(tp_ampi.ctx, IDLE_NS) == TELPHER_ERR_TIMEOUT) {
         check_peers();
+        tp_ampi_idle();
     }
 }
 
@@ -227,6 +228,7 @@ make_ranks(void)
         }
     }
     tp_list_init(&tp_ampi.starved);
+    tp_list_init(&tp_ampi.sending);
     return tp_lights_init(&tp_ampi.lights,
                           (tp_ampi.virtual_ranks ? tp_ampi.rank_count : 0) +
                               (size_t)tp_ampi.settings.collectives,

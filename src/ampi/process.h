@@ -34,6 +34,9 @@ struct tp_ampi_process {
     struct tp_ampi_rank *ranks; /**< of this process */
     size_t *eager_max; /**< [bytes] of data, by process; 0 = not known yet */
     struct tp_lights lights;
+    uint64_t sent, received; /**< messages; those about deadlocks are not counted */
+    uint32_t receiving; /**< long receives whose data is on its way */
+    struct tp_list sending; /**< sends that are not complete */
     struct tp_list starved; /**< collectives that wait for a free light thread */
     pthread_t main_thread;
     pthread_mutex_t lock; /**< with MPI_THREAD_MULTIPLE */
@@ -59,6 +62,11 @@ bool tp_ampi_settings_load(struct tp_ampi_settings *ret);
 /** Sends an envelope and @p len bytes to a process. */
 telpher_status tp_ampi_transmit(uint32_t process, const struct tp_ampi_envelope *env,
                                 const void *data, size_t len);
+/** Nothing has happened for IDLE_NS, and all ranks wait: looks for a deadlock. */
+void tp_ampi_idle(void);
+/** Messages about deadlocks. */
+void tp_ampi_on_idle(uint32_t process, const struct tp_ampi_envelope *env,
+                     const void *data);
 /** The class of an error of the transport. */
 int tp_ampi_class_of(telpher_status status);
 /** Has the memory no processor's access? */

@@ -98,6 +98,7 @@ end_long(struct tp_ampi_request *req, telpher_status status, size_t len)
 static void
 received(void *user, telpher_status status, size_t len)
 {
+    tp_ampi.receiving--;
     end_long(user, status, len);
 }
 
@@ -119,6 +120,8 @@ take_long(struct tp_ampi_request *req, const struct tp_ampi_envelope *env,
     }
     if (status != TELPHER_IN_PROGRESS) {
         end_long(req, status, len);
+    } else {
+        tp_ampi.receiving++;
     }
 }
 
@@ -206,6 +209,10 @@ is_sound(const telpher_msg *msg, const struct tp_ampi_envelope *env)
         return len == 0 && env->to < tp_ampi.rank_count;
     case TP_AMPI_RELEASED:
         return len % sizeof(uint32_t) == 0 && env->len == len / sizeof(uint32_t);
+    case TP_AMPI_TABLE:
+        return env->len == len;
+    case TP_AMPI_IDLE:
+        return len == 2 * sizeof(uint64_t);
     default:
         return len == 0 && env->kind < TP_AMPI_LOCAL;
     }
@@ -223,6 +230,7 @@ tp_ampi_on_message(telpher_context *ctx, telpher_msg *msg, void *user)
         tp_error("ampi", "process %u sent a message that makes no sense", msg->from);
         return;
     }
+    tp_ampi.received += env->kind < TP_AMPI_ABORT;
     switch (env->kind) {
     case TP_AMPI_MATCHED:
         tp_ampi_on_matched(env->id);
@@ -232,6 +240,12 @@ tp_ampi_on_message(telpher_context *ctx, telpher_msg *msg, void *user)
         break;
     case TP_AMPI_ABORT:
         tp_ampi_exit(env->tag);
+    case TP_AMPI_IDLE:
+    case TP_AMPI_ASK:
+    case TP_AMPI_STUCK:
+    case TP_AMPI_TABLE:
+        tp_ampi_on_idle(msg->from, env, env + 1);
+        break;
     default:
         on_data(env, msg->from, env + 1);
         break;

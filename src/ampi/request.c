@@ -98,6 +98,9 @@ tp_ampi_request_complete(struct tp_ampi_request *req, int error)
 {
     struct tp_ampi_waiter *waiter = req->waiter;
 
+    if (req->kind == TP_AMPI_SEND_REQUEST) {
+        tp_list_remove(&req->link);
+    }
     if (req->packed != NULL) {
         tp_free(req->packed);
         req->packed = NULL;

@@ -12,6 +12,7 @@ telpher_status
 tp_ampi_transmit(uint32_t process, const struct tp_ampi_envelope *env, const void *data,
                  size_t len)
 {
+    tp_ampi.sent += env->kind < TP_AMPI_ABORT;
     memcpy(tp_ampi.out, env, sizeof(*env));
     if (len != 0) {
         memcpy(tp_ampi.out + sizeof(*env), data, len);
@@ -196,6 +197,7 @@ tp_ampi_start_send(struct tp_ampi_request *req)
     int error = tp_ampi_request_layout(req, true);
 
     req->parts = 1;
+    tp_list_push_back(&tp_ampi.sending, &req->link);
     if (error != MPI_SUCCESS) {
         tp_ampi_request_complete(req, error);
         return error;
