@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Collective calls: one description for blocking, non-blocking and persistent forms. */
+#ifndef TELPHER_AMPI_COLLECTIVE_H
+#define TELPHER_AMPI_COLLECTIVE_H
+
+#include "ampi/ampi_int.h"
+
+/** What one side of an exchange sends to, or receives from, each rank. */
+struct tp_ampi_side {
+    char *at;
+    size_t count; /**< without counts */
+    MPI_Datatype type;
+    const int *counts; /**< by rank; NULL: count for each */
+    const int
+        *displs; /**< in extents, or in bytes with types; NULL: one after the other */
+    const MPI_Datatype *types; /**< by rank; NULL: type */
+};
+
+struct tp_ampi_call {
+    int (*run)(const struct tp_ampi_call *call);
+    const char *name;
+    struct tp_ampi_comm *comm;
+    struct tp_ampi_side out, in; /**< out.at may be MPI_IN_PLACE */
+    MPI_Op op;
+    int root, tag;
+};
+
+/* The algorithms; return an error class that has been reported. */
+int tp_ampi_run_barrier(const struct tp_ampi_call *call);
+int tp_ampi_run_bcast(const struct tp_ampi_call *call);
+int tp_ampi_run_gather(const struct tp_ampi_call *call);
+int tp_ampi_run_scatter(const struct tp_ampi_call *call);
+int tp_ampi_run_allgather(const struct tp_ampi_call *call);
+int tp_ampi_run_alltoall(const struct tp_ampi_call *call);
+int tp_ampi_run_reduce(const struct tp_ampi_call *call);
+int tp_ampi_run_allreduce(const struct tp_ampi_call *call);
+int tp_ampi_run_reduce_scatter(const struct tp_ampi_call *call);
+int tp_ampi_run_scan(const struct tp_ampi_call *call);
+int tp_ampi_run_exscan(const struct tp_ampi_call *call);
+
+/** Where the block of a rank begins, its number of elements, and their type. */
+char *tp_ampi_side_at(const struct tp_ampi_side *side, int rank);
+size_t tp_ampi_side_count(const struct tp_ampi_side *side, int rank);
+MPI_Datatype tp_ampi_side_type(const struct tp_ampi_side *side, int rank);
+/** Copies elements inside of this process. @return MPI_SUCCESS, MPI_ERR_NO_MEM */
+int tp_ampi_copy(const void *from, size_t from_count, MPI_Datatype from_type, void *to,
+                 size_t to_count, MPI_Datatype to_type);
+
+#endif

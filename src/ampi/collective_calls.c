@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Collective calls: checks, and their blocking and non-blocking forms. */
+#include "ampi/collective.h"
+#include "ampi/op.h"
+#include "ampi/process.h"
+#include "ampi/type.h"
+#include "base/alloc.h"
+
+/* ---- checks ---- */
+
+static bool
+is_type(MPI_Datatype type)
+{
+    return tp_ampi_type_size(type) != SIZE_MAX;
+}
+
+/* Counts, types and memory of a side. @param ranks  0: the side does not count here */
+static int
+check_side(const struct tp_ampi_call *call, const struct tp_ampi_side *side, int ranks)
+{
+    if (ranks == 0 || side->at == MPI_IN_PLACE) {
+        return MPI_SUCCESS;
+    }
+    for (int i = 0; i < (side->counts != NULL ? ranks : 0); i++) {
+        if (side->counts[i] < 0) {
+            return tp_ampi_error(call->comm, MPI_ERR_COUNT, "%s: count %d for rank %d",
+                                 call->name, side->counts[i], i);
+        }
+    }
+    for (int i = 0; i < (side->types != NULL ? ranks : 1); i++) {
+        MPI_Datatype type = tp_ampi_side_type(side, i);
+
+        if (!is_type(type)) {
+            return tp_ampi_error(call->comm, MPI_ERR_TYPE,
+                                 "%s: %#x is no datatype, or not committed", call->name,
+                                 type);
+        }
+    }
+    if (side->count > INT32_MAX) {
+        return tp_ampi_error(call->comm, MPI_ERR_COUNT, "%s: count %d", call->name,
+                             (int)side->count);
+    }
+    return side->at != NULL && tp_ampi_is_device(side->at)
+               ? tp_ampi_error(
+                     call->comm, MPI_ERR_BUFFER,
+                     "%s: collectives do not take device memory yet; copy it to host "
+                     "memory",
+                     call->name)
+               : MPI_SUCCESS;
+}
+
+enum { NO_ROOT = -100 };
+
+static int
+check(const struct tp_ampi_call *call, int out_ranks, int in_ranks)
+{
+    int error;
+
+    if (call->root != NO_ROOT && (call->root < 0 || call->root >= call->comm->size)) {
+        return tp_ampi_error(call->comm, MPI_ERR_ROOT, "%s: root %d of %d ranks",
+                             call->name, call->root, call->comm->size);
+    }
+    error = check_side(call, &call->out, out_ranks);
+    if (error == MPI_SUCCESS) {
+        error = check_side(call, &call->in, in_ranks);
+    }
+    if (error == MPI_SUCCESS && call->op != MPI_OP_NULL &&
+        !tp_ampi_op_fits(call->op, call->in.type)) {
+        error =
+            tp_ampi_error(call->comm, MPI_ERR_OP, "%s: operation %#x does not take %s",
+                          call->name, call->op, tp_ampi_type_get(call->in.type)->name);
+    }
+    return error;
+}
+
+/* ---- forms ---- */
+
+static int
+run(const struct tp_ampi_call *call)
+{
+    int error = call->run(call);
+
+    return error == MPI_ERR_NO_MEM
+               ? tp_ampi_error(call->comm, error, "%s: no memory", call->name)
+               : error;
+}
+
+static int
+run_light(void *arg)
+{
+    struct tp_ampi_call *call = arg;
+    int error = run(call);
+
+    tp_ampi_type_unref(call->in.type);
+    tp_ampi_type_unref(call->out.type);
+    tp_ampi_comm_unref(call->comm);
+    tp_free(call);
+    return error;
+}
+
+static int
+start_light(const struct tp_ampi_call *call, MPI_Request *ret)
+{
+    struct tp_ampi_call *copy = tp_memdup(call, sizeof(*call), "MPI collective");
+    int error = MPI_ERR_NO_MEM;
+
+    if (copy != NULL) {
+        copy->comm->refs++;
+        tp_ampi_type_ref(copy->in.type);
+        tp_ampi_type_ref(copy->out.type);
+        error = tp_ampi_start_light(run_light, copy, ret);
+    }
+    return tp_ampi_error(call->comm, error, "%s: no memory", call->name);
+}
+
+/*
+ * Runs a call, or starts it if it has a request. @param out_ranks, in_ranks  blocks of each side
+ * that this rank uses
+ */
+static int
+begin(MPI_Comm handle, struct tp_ampi_call *call, int out_ranks, int in_ranks,
+      MPI_Request *request)
+{
+    int error;
+
+    call->tag = (int)(call->comm->collectives++ & 0x3fffffff);
+    error = check(call, out_ranks, in_ranks);
+    (void)handle;
+    if (error == MPI_SUCCESS) {
+        error = request != NULL ? start_light(call, request) : run(call);
+    }
+    return error;
+}
+
+static struct tp_ampi_comm *
+find(MPI_Comm handle, const char *name)
+{
+    struct tp_ampi_comm *comm = tp_ampi_comm_get(handle);
+
+    if (comm == NULL) {
+        (void)tp_ampi_error(NULL, MPI_ERR_COMM, "%s: %#x is no communicator", name,
+                            handle);
+    }
+    return comm;
+}
+
+/* ---- calls ---- */
+
+#define ALL (comm->size)
+#define ROOT_ONLY (comm->rank == root ? comm->size : 0)
+#define OUTS(...)                                                                      \
+    (struct tp_ampi_side) { __VA_ARGS__ }
+#define BUFFER(buffer, n, t)                                                           \
+    OUTS(.at = (char *)(uintptr_t)(buffer), .count = (size_t)(n), .type = (t))
+#define BLOCKS(buffer, ns, ds, t)                                                      \
+    OUTS(.at = (char *)(uintptr_t)(buffer), .counts = (ns), .displs = (ds), .type = (t))
+#define TYPED(buffer, ns, ds, ts)                                                      \
+    OUTS(.at = (char *)(uintptr_t)(buffer), .counts = (ns), .displs = (ds),            \
+         .types = (ts), .type = MPI_BYTE)
+#define NOTHING OUTS(.type = MPI_BYTE)
+
+/*
+ * COLLECTIVE(name, non-blocking name, algorithm, parameters, arguments, out side, its ranks, in
+ * side, its ranks, operation, root)
+ */
+#define UNPACK(...) __VA_ARGS__
+#define COLLECTIVE(Name, Iname, algorithm, params, args, outs, out_ranks, ins,         \
+                   in_ranks, operation, from)                                          \
+    static int start_##Name(UNPACK params, MPI_Request *request,                       \
+                            const char *call_name)                                     \
+    {                                                                                  \
+        struct tp_ampi_comm *comm;                                                     \
+        int error = MPI_ERR_COMM;                                                      \
+                                                                                       \
+        tp_ampi_enter();                                                               \
+        comm = find(comm_handle, call_name);                                           \
+        if (comm != NULL) {                                                            \
+            struct tp_ampi_call call = {.run = tp_ampi_run_##algorithm,                \
+                                        .name = call_name,                             \
+                                        .comm = comm,                                  \
+                                        .out = outs,                                   \
+                                        .in = ins,                                     \
+                                        .op = operation,                               \
+                                        .root = from};                                 \
+            error = begin(comm_handle, &call, out_ranks, in_ranks, request);           \
+        }                                                                              \
+        tp_ampi_leave();                                                               \
+        return error;                                                                  \
+    }                                                                                  \
+    int PMPI_##Name(UNPACK params)                                                     \
+    {                                                                                  \
+        return start_##Name(UNPACK args, NULL, "MPI_" #Name);                          \
+    }                                                                                  \
+    TP_MPI_NAME(Name);                                                                 \
+    int PMPI_##Iname(UNPACK params, MPI_Request *request)                              \
+    {                                                                                  \
+        return start_##Name(UNPACK args, request, "MPI_" #Iname);                      \
+    }                                                                                  \
+    TP_MPI_NAME(Iname)
+
+/* clang-format off */
+COLLECTIVE(Barrier, Ibarrier, barrier, (MPI_Comm comm_handle), (comm_handle),
+    NOTHING, 0, NOTHING, 0, MPI_OP_NULL, NO_ROOT);
+COLLECTIVE(Bcast, Ibcast, bcast, (void *buffer, int count, MPI_Datatype type, int root, MPI_Comm comm_handle),
+    (buffer, count, type, root, comm_handle), NOTHING, 0, BUFFER(buffer, count, type), ALL, MPI_OP_NULL, root);
+COLLECTIVE(Gather, Igather, gather,
+    (const void *out, int out_count, MPI_Datatype out_type, void *in, int in_count, MPI_Datatype in_type, int root,
+     MPI_Comm comm_handle),
+    (out, out_count, out_type, in, in_count, in_type, root, comm_handle),
+    BUFFER(out, out_count, out_type), ALL, BUFFER(in, in_count, in_type), ROOT_ONLY, MPI_OP_NULL, root);
+COLLECTIVE(Gatherv, Igatherv, gather,
+    (const void *out, int out_count, MPI_Datatype out_type, void *in, const int in_counts[], const int displs[],
+     MPI_Datatype in_type, int root, MPI_Comm comm_handle),
+    (out, out_count, out_type, in, in_counts, displs, in_type, root, comm_handle),
+    BUFFER(out, out_count, out_type), ALL, BLOCKS(in, in_counts, displs, in_type), ROOT_ONLY, MPI_OP_NULL, root);
+COLLECTIVE(Scatter, Iscatter, scatter,
+    (const void *out, int out_count, MPI_Datatype out_type, void *in, int in_count, MPI_Datatype in_type, int root,
+     MPI_Comm comm_handle),
+    (out, out_count, out_type, in, in_count, in_type, root, comm_handle),
+    BUFFER(out, out_count, out_type), ROOT_ONLY, BUFFER(in, in_count, in_type), ALL, MPI_OP_NULL, root);
+COLLECTIVE(Scatterv, Iscatterv, scatter,
+    (const void *out, const int out_counts[], const int displs[], MPI_Datatype out_type, void *in, int in_count,
+     MPI_Datatype in_type, int root, MPI_Comm comm_handle),
+    (out, out_counts, displs, out_type, in, in_count, in_type, root, comm_handle),
+    BLOCKS(out, out_counts, displs, out_type), ROOT_ONLY, BUFFER(in, in_count, in_type), ALL, MPI_OP_NULL, root);
+COLLECTIVE(Allgather, Iallgather, allgather,
+    (const void *out, int out_count, MPI_Datatype out_type, void *in, int in_count, MPI_Datatype in_type,
+     MPI_Comm comm_handle),
+    (out, out_count, out_type, in, in_count, in_type, comm_handle),
+    BUFFER(out, out_count, out_type), ALL, BUFFER(in, in_count, in_type), ALL, MPI_OP_NULL, NO_ROOT);
+COLLECTIVE(Allgatherv, Iallgatherv, allgather,
+    (const void *out, int out_count, MPI_Datatype out_type, void *in, const int in_counts[], const int displs[],
+     MPI_Datatype in_type, MPI_Comm comm_handle),
+    (out, out_count, out_type, in, in_counts, displs, in_type, comm_handle),
+    BUFFER(out, out_count, out_type), ALL, BLOCKS(in, in_counts, displs, in_type), ALL, MPI_OP_NULL, NO_ROOT);
+COLLECTIVE(Alltoall, Ialltoall, alltoall,
+    (const void *out, int out_count, MPI_Datatype out_type, void *in, int in_count, MPI_Datatype in_type,
+     MPI_Comm comm_handle),
+    (out, out_count, out_type, in, in_count, in_type, comm_handle),
+    BUFFER(out, out_count, out_type), ALL, BUFFER(in, in_count, in_type), ALL, MPI_OP_NULL, NO_ROOT);
+COLLECTIVE(Alltoallv, Ialltoallv, alltoall,
+    (const void *out, const int out_counts[], const int out_displs[], MPI_Datatype out_type, void *in,
+     const int in_counts[], const int in_displs[], MPI_Datatype in_type, MPI_Comm comm_handle),
+    (out, out_counts, out_displs, out_type, in, in_counts, in_displs, in_type, comm_handle),
+    BLOCKS(out, out_counts, out_displs, out_type), ALL, BLOCKS(in, in_counts, in_displs, in_type), ALL,
+    MPI_OP_NULL, NO_ROOT);
+COLLECTIVE(Alltoallw, Ialltoallw, alltoall,
+    (const void *out, const int out_counts[], const int out_displs[], const MPI_Datatype out_types[], void *in,
+     const int in_counts[], const int in_displs[], const MPI_Datatype in_types[], MPI_Comm comm_handle),
+    (out, out_counts, out_displs, out_types, in, in_counts, in_displs, in_types, comm_handle),
+    TYPED(out, out_counts, out_displs, out_types), ALL, TYPED(in, in_counts, in_displs, in_types), ALL,
+    MPI_OP_NULL, NO_ROOT);
+COLLECTIVE(Reduce, Ireduce, reduce,
+    (const void *out, void *in, int count, MPI_Datatype type, MPI_Op op, int root, MPI_Comm comm_handle),
+    (out, in, count, type, op, root, comm_handle),
+    BUFFER(out, count, type), ALL, BUFFER(in, count, type), ALL, op, root);
+COLLECTIVE(Allreduce, Iallreduce, allreduce,
+    (const void *out, void *in, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm_handle),
+    (out, in, count, type, op, comm_handle),
+    BUFFER(out, count, type), ALL, BUFFER(in, count, type), ALL, op, NO_ROOT);
+COLLECTIVE(Reduce_scatter, Ireduce_scatter, reduce_scatter,
+    (const void *out, void *in, const int counts[], MPI_Datatype type, MPI_Op op, MPI_Comm comm_handle),
+    (out, in, counts, type, op, comm_handle),
+    BUFFER(out, 0, type), ALL, BLOCKS(in, counts, NULL, type), ALL, op, NO_ROOT);
+COLLECTIVE(Reduce_scatter_block, Ireduce_scatter_block, reduce_scatter,
+    (const void *out, void *in, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm_handle),
+    (out, in, count, type, op, comm_handle),
+    BUFFER(out, 0, type), ALL, BUFFER(in, count, type), ALL, op, NO_ROOT);
+COLLECTIVE(Scan, Iscan, scan,
+    (const void *out, void *in, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm_handle),
+    (out, in, count, type, op, comm_handle),
+    BUFFER(out, count, type), ALL, BUFFER(in, count, type), ALL, op, NO_ROOT);
+COLLECTIVE(Exscan, Iexscan, exscan,
+    (const void *out, void *in, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm_handle),
+    (out, in, count, type, op, comm_handle),
+    BUFFER(out, count, type), ALL, BUFFER(in, count, type), ALL, op, NO_ROOT);
+/* clang-format on */

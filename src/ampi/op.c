@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Operations of reductions, MPI-3.1, 5.9: a function for each operation and C type. */
+#include "ampi/op.h"
+
+#include <complex.h>
+#include <limits.h>
+
+#include "ampi/type.h"
+#include "base/alloc.h"
+
+typedef void (*kernel_fn)(const void *in, void *inout, size_t count);
+
+/* C types by what may be done with them: X(op, name, C type). */
+#define INTEGERS(X, op)                                                                \
+    X(op, i8, int8_t)                                                                  \
+    X(op, u8, uint8_t)                                                                 \
+    X(op, i16, int16_t)                                                                \
+    X(op, u16, uint16_t)                                                               \
+    X(op, i32, int32_t)                                                                \
+    X(op, u32, uint32_t)                                                               \
+    X(op, i64, int64_t)                                                                \
+    X(op, u64, uint64_t)
+#define REALS(X, op)                                                                   \
+    X(op, f32, float)                                                                  \
+    X(op, f64, double)                                                                 \
+    X(op, fld, long double)
+#define COMPLEXES(X, op)                                                               \
+    X(op, c32, float _Complex)                                                         \
+    X(op, c64, double _Complex)                                                        \
+    X(op, cld, long double _Complex)
+#define PAIRS(X, op)                                                                   \
+    X(op, pf, struct pair_float)                                                       \
+    X(op, pd, struct pair_double)                                                      \
+    X(op, pl, struct pair_long)                                                        \
+    X(op, ps, struct pair_short)                                                       \
+    X(op, pi, struct pair_int)                                                         \
+    X(op, pld, struct pair_long_double)                                                \
+    X(op, p2f, struct pair_2float)                                                     \
+    X(op, p2d, struct pair_2double)
+
+/* clang-format off */
+struct pair_float { float value; int at; };
+struct pair_double { double value; int at; };
+struct pair_long { long value; int at; };
+struct pair_short { short value; int at; };
+struct pair_int { int value; int at; };
+struct pair_long_double { long double value; int at; };
+struct pair_2float { float value; float at; };
+struct pair_2double { double value; double at; };
+/* clang-format on */
+
+#define CLASSES(X, op)                                                                 \
+    INTEGERS(X, op) REALS(X, op) COMPLEXES(X, op) PAIRS(X, op) X(op, no, char)
+
+#define NAME_OF(op, name, type) CLASS_##name,
+enum class { CLASSES(NAME_OF, none) CLASS_COUNT };
+
+/* ---- the functions ---- */
+
+#define DO_max(a, b) ((a) > (b) ? (a) : (b))
+#define DO_min(a, b) ((a) < (b) ? (a) : (b))
+#define DO_sum(a, b) ((a) + (b))
+#define DO_prod(a, b) ((a) * (b))
+#define DO_land(a, b) ((a) && (b))
+#define DO_band(a, b) ((a) & (b))
+#define DO_lor(a, b) ((a) || (b))
+#define DO_bor(a, b) ((a) | (b))
+#define DO_lxor(a, b) (!(a) != !(b))
+#define DO_bxor(a, b) ((a) ^ (b))
+/* equal values: the lower index */
+#define DO_minloc(a, b)                                                                \
+    ((a).value < (b).value || ((a).value == (b).value && (a).at < (b).at) ? (a) : (b))
+#define DO_maxloc(a, b)                                                                \
+    ((a).value > (b).value || ((a).value == (b).value && (a).at < (b).at) ? (a) : (b))
+
+#define KERNEL(op, name, type)                                                         \
+    static void op##_##name(const void *in, void *inout, size_t count)                 \
+    {                                                                                  \
+        const type *a = in;                                                            \
+        type *b = inout;                                                               \
+                                                                                       \
+        for (size_t i = 0; i < count; i++) {                                           \
+            b[i] = (type)DO_##op(a[i], b[i]);                                          \
+        }                                                                              \
+    }
+#define PAIR_KERNEL(op, name, type)                                                    \
+    static void op##_##name(const void *in, void *inout, size_t count)                 \
+    {                                                                                  \
+        const type *a = in;                                                            \
+        type *b = inout;                                                               \
+                                                                                       \
+        for (size_t i = 0; i < count; i++) {                                           \
+            b[i] = DO_##op(a[i], b[i]);                                                \
+        }                                                                              \
+    }
+
+INTEGERS(KERNEL, max)
+INTEGERS(KERNEL, min)
+INTEGERS(KERNEL, sum)
+INTEGERS(KERNEL, prod)
+INTEGERS(KERNEL, land)
+INTEGERS(KERNEL, band)
+INTEGERS(KERNEL, lor)
+INTEGERS(KERNEL, bor)
+INTEGERS(KERNEL, lxor)
+INTEGERS(KERNEL, bxor)
+REALS(KERNEL, max)
+REALS(KERNEL, min)
+REALS(KERNEL, sum)
+REALS(KERNEL, prod)
+COMPLEXES(KERNEL, sum)
+COMPLEXES(KERNEL, prod)
+PAIRS(PAIR_KERNEL, minloc)
+PAIRS(PAIR_KERNEL, maxloc)
+
+#define ROW(op, name, type) [CLASS_##name] = op##_##name,
+#define NUMBER(op) ((op)&0xff)
+static const kernel_fn kernels[16][CLASS_COUNT] = {
+    [NUMBER(MPI_MAX)] = {INTEGERS(ROW, max) REALS(ROW, max)},
+    [NUMBER(MPI_MIN)] = {INTEGERS(ROW, min) REALS(ROW, min)},
+    [NUMBER(MPI_SUM)] = {INTEGERS(ROW, sum) REALS(ROW, sum) COMPLEXES(ROW, sum)},
+    [NUMBER(MPI_PROD)] = {INTEGERS(ROW, prod) REALS(ROW, prod) COMPLEXES(ROW, prod)},
+    [NUMBER(MPI_LAND)] = {INTEGERS(ROW, land)},
+    [NUMBER(MPI_BAND)] = {INTEGERS(ROW, band)},
+    [NUMBER(MPI_LOR)] = {INTEGERS(ROW, lor)},
+    [NUMBER(MPI_BOR)] = {INTEGERS(ROW, bor)},
+    [NUMBER(MPI_LXOR)] = {INTEGERS(ROW, lxor)},
+    [NUMBER(MPI_BXOR)] = {INTEGERS(ROW, bxor)},
+    [NUMBER(MPI_MINLOC)] = {PAIRS(ROW, minloc)},
+    [NUMBER(MPI_MAXLOC)] = {PAIRS(ROW, maxloc)},
+};
+
+/* ---- which function ---- */
+
+static enum class class_of(MPI_Datatype type) {
+    static const struct {MPI_Datatype type; enum class class;}
+all[] = {
+    {MPI_CHAR, CLASS_i8},
+    {MPI_SIGNED_CHAR, CLASS_i8},
+    {MPI_INT8_T, CLASS_i8},
+    {MPI_INTEGER1, CLASS_i8},
+    {MPI_UNSIGNED_CHAR, CLASS_u8},
+    {MPI_UINT8_T, CLASS_u8},
+    {MPI_BYTE, CLASS_u8},
+    {MPI_C_BOOL, CLASS_u8},
+    {MPI_CXX_BOOL, CLASS_u8},
+    {MPI_CHARACTER, CLASS_u8},
+    {MPI_SHORT, CLASS_i16},
+    {MPI_INT16_T, CLASS_i16},
+    {MPI_INTEGER2, CLASS_i16},
+    {MPI_UNSIGNED_SHORT, CLASS_u16},
+    {MPI_UINT16_T, CLASS_u16},
+    {MPI_INT, CLASS_i32},
+    {MPI_INT32_T, CLASS_i32},
+    {MPI_INTEGER, CLASS_i32},
+    {MPI_INTEGER4, CLASS_i32},
+    {MPI_LOGICAL, CLASS_i32},
+    {MPI_WCHAR, CLASS_i32},
+    {MPI_UNSIGNED, CLASS_u32},
+    {MPI_UINT32_T, CLASS_u32},
+    {MPI_LONG, CLASS_i64},
+    {MPI_LONG_LONG_INT, CLASS_i64},
+    {MPI_INT64_T, CLASS_i64},
+    {MPI_INTEGER8, CLASS_i64},
+    {MPI_AINT, CLASS_i64},
+    {MPI_COUNT, CLASS_i64},
+    {MPI_OFFSET, CLASS_i64},
+    {MPI_UNSIGNED_LONG, CLASS_u64},
+    {MPI_UNSIGNED_LONG_LONG, CLASS_u64},
+    {MPI_UINT64_T, CLASS_u64},
+    {MPI_FLOAT, CLASS_f32},
+    {MPI_REAL, CLASS_f32},
+    {MPI_REAL4, CLASS_f32},
+    {MPI_DOUBLE, CLASS_f64},
+    {MPI_DOUBLE_PRECISION, CLASS_f64},
+    {MPI_REAL8, CLASS_f64},
+    {MPI_LONG_DOUBLE, CLASS_fld},
+    {MPI_C_FLOAT_COMPLEX, CLASS_c32},
+    {MPI_CXX_FLOAT_COMPLEX, CLASS_c32},
+    {MPI_COMPLEX, CLASS_c32},
+    {MPI_COMPLEX8, CLASS_c32},
+    {MPI_C_DOUBLE_COMPLEX, CLASS_c64},
+    {MPI_CXX_DOUBLE_COMPLEX, CLASS_c64},
+    {MPI_DOUBLE_COMPLEX, CLASS_c64},
+    {MPI_COMPLEX16, CLASS_c64},
+    {MPI_C_LONG_DOUBLE_COMPLEX, CLASS_cld},
+    {MPI_CXX_LONG_DOUBLE_COMPLEX, CLASS_cld},
+    {MPI_FLOAT_INT, CLASS_pf},
+    {MPI_DOUBLE_INT, CLASS_pd},
+    {MPI_LONG_INT, CLASS_pl},
+    {MPI_SHORT_INT, CLASS_ps},
+    {MPI_2INT, CLASS_pi},
+    {MPI_2INTEGER, CLASS_pi},
+    {MPI_LONG_DOUBLE_INT, CLASS_pld},
+    {MPI_2REAL, CLASS_p2f},
+    {MPI_2DOUBLE_PRECISION, CLASS_p2d},
+};
+static uint8_t found[256]; /* class + 1 by a type's number */
+
+if (found[type & 0xff] == 0) {
+    enum class class = CLASS_no;
+
+    for (size_t i = 0; i < TP_ARRAY_LEN(all); i++) {
+        class = all[i].type == type ? all[i].class : class;
+    }
+    found[type & 0xff] = (uint8_t)(class + 1);
+}
+return (enum class)(found[type & 0xff] - 1);
+}
+
+/* @return NULL: a user's operation, or one that does not take the type */
+static kernel_fn
+find(MPI_Op op, const struct tp_ampi_type *type)
+{
+    return tp_ampi_is_predefined(op) && (op & 0xff) < 16 && type != NULL &&
+                   type->element != MPI_DATATYPE_NULL
+               ? kernels[op & 0xff][class_of(type->element)]
+               : NULL;
+}
+
+bool
+tp_ampi_op_fits(MPI_Op op, MPI_Datatype handle)
+{
+    const struct tp_ampi_type *type = tp_ampi_type_get(handle);
+
+    if (!tp_ampi_is_predefined(op)) {
+        return tp_ampi_handle_get(op, TP_AMPI_OP) != NULL;
+    }
+    return op == MPI_REPLACE || op == MPI_NO_OP ||
+           (find(op, type) != NULL && (type->dense || type->handle == type->element));
+}
+
+bool
+tp_ampi_op_commutes(MPI_Op op)
+{
+    const struct tp_ampi_op *own =
+        tp_ampi_is_predefined(op) ? NULL : tp_ampi_handle_get(op, TP_AMPI_OP);
+
+    return own != NULL ? own->commutes : op != MPI_REPLACE && op != MPI_NO_OP;
+}
+
+void
+tp_ampi_op_apply(MPI_Op op, const void *in, void *inout, size_t count,
+                 MPI_Datatype handle)
+{
+    struct tp_ampi_op *own =
+        tp_ampi_is_predefined(op) ? NULL : tp_ampi_handle_get(op, TP_AMPI_OP);
+    const struct tp_ampi_type *type = tp_ampi_type_get(handle);
+    int length = (int)TP_MIN(count, (size_t)INT_MAX);
+    kernel_fn kernel = find(op, type);
+
+    if (own != NULL) {
+        own->fn((void *)(uintptr_t)in, inout, &length, &handle);
+    } else if (op == MPI_REPLACE) {
+        tp_ampi_type_unpack(in, count * type->size, inout, count, handle);
+    } else if (kernel != NULL) {
+        kernel(in, inout,
+               type->handle == type->element
+                   ? count
+                   : count * type->size / tp_ampi_type_size(type->element));
+    }
+}
+
+/* ---- calls ---- */
+
+int
+PMPI_Op_create(MPI_User_function *fn, int commutes, MPI_Op *ret)
+{
+    struct tp_ampi_op *op = tp_zalloc(sizeof(*op), "MPI operation");
+
+    *ret = MPI_OP_NULL;
+    if (op != NULL) {
+        op->fn = fn;
+        op->commutes = commutes != 0;
+        op->handle = tp_ampi_handle_create(TP_AMPI_OP, op);
+    }
+    if (op == NULL || op->handle == 0) {
+        tp_free(op);
+        return tp_ampi_error(NULL, MPI_ERR_NO_MEM, "no memory for an operation");
+    }
+    *ret = op->handle;
+    return MPI_SUCCESS;
+}
+TP_MPI_NAME(Op_create);
+
+int
+PMPI_Op_free(MPI_Op *handle)
+{
+    struct tp_ampi_op *op = tp_ampi_handle_get(*handle, TP_AMPI_OP);
+
+    if (op == NULL) {
+        return tp_ampi_error(NULL, MPI_ERR_OP, "%#x is no operation that is freed",
+                             *handle);
+    }
+    tp_ampi_handle_destroy(*handle);
+    tp_free(op);
+    *handle = MPI_OP_NULL;
+    return MPI_SUCCESS;
+}
+TP_MPI_NAME(Op_free);
+
+int
+PMPI_Op_commutative(MPI_Op op, int *commutes)
+{
+    *commutes = tp_ampi_op_commutes(op);
+    return MPI_SUCCESS;
+}
+TP_MPI_NAME(Op_commutative);
+
+int
+PMPI_Reduce_local(const void *in, void *inout, int count, MPI_Datatype type, MPI_Op op)
+{
+    if (count < 0 || !tp_ampi_op_fits(op, type)) {
+        return tp_ampi_error(NULL, MPI_ERR_OP,
+                             "operation %#x does not take datatype %#x", op, type);
+    }
+    tp_ampi_op_apply(op, in, inout, (size_t)count, type);
+    return MPI_SUCCESS;
+}
+TP_MPI_NAME(Reduce_local);

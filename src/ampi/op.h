@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Operations of reductions. */
+#ifndef TELPHER_AMPI_OP_H
+#define TELPHER_AMPI_OP_H
+
+#include "ampi/ampi_int.h"
+
+struct tp_ampi_op {
+    int handle;
+    MPI_User_function *fn; /**< NULL: predefined */
+    bool commutes;
+};
+
+/** @return whether the operation exists, and takes elements of this type */
+bool tp_ampi_op_fits(MPI_Op op, MPI_Datatype type);
+bool tp_ampi_op_commutes(MPI_Op op);
+/** inout[i] = in[i] op inout[i]: @p in comes from lower ranks. */
+void tp_ampi_op_apply(MPI_Op op, const void *in, void *inout, size_t count,
+                      MPI_Datatype type);
+
+#endif

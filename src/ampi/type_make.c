@@ -1,0 +1,365 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Calls that make datatypes: each is a list of blocks. MPI-3.1, 4.1. */
+#include <string.h>
+
+#include "ampi/type.h"
+#include "base/alloc.h"
+
+/* A call's arguments as MPI_Type_get_contents() tells them, gathered in one array of integers. */
+struct making {
+    struct tp_ampi_block *blocks;
+    int *integers;
+    int integer_count, error;
+};
+
+static bool
+begin(struct making *m, int64_t blocks, int64_t integers)
+{
+    *m = (struct making){.error = MPI_ERR_COUNT};
+    if (blocks < 0 || integers < 0) {
+        return false;
+    }
+    m->blocks = tp_alloc_array(TP_MAX((size_t)blocks, 1u), sizeof(m->blocks[0]),
+                               "MPI datatype");
+    m->integers =
+        tp_alloc_array(TP_MAX((size_t)integers, 1u), sizeof(int), "MPI datatype");
+    m->error = m->blocks != NULL && m->integers != NULL ? MPI_SUCCESS : MPI_ERR_NO_MEM;
+    return m->error == MPI_SUCCESS;
+}
+
+static void
+add_integer(struct making *m, int value)
+{
+    m->integers[m->integer_count++] = value;
+}
+
+static void
+set_block(struct making *m, int64_t at, MPI_Aint offset, int length,
+          const struct tp_ampi_type *type)
+{
+    if (length < 0) {
+        m->error = MPI_ERR_ARG;
+        length = 0;
+    }
+    m->blocks[at] = (struct tp_ampi_block){offset, (size_t)length, type};
+}
+
+static int
+finish(struct making *m, int64_t blocks, int combiner, const MPI_Aint *addresses,
+       int address_count, const MPI_Datatype *types, int type_count, MPI_Datatype *ret)
+{
+    const struct tp_ampi_contents contents = {
+        combiner,      m->integers, m->integer_count, addresses,
+        address_count, types,       type_count};
+    struct tp_ampi_type *made = NULL;
+    int error = m->error;
+
+    if (error == MPI_SUCCESS) {
+        error =
+            tp_ampi_type_make(m->blocks, (size_t)TP_MAX(blocks, 0), &contents, &made);
+    }
+    tp_free(m->blocks);
+    tp_free(m->integers);
+    return tp_ampi_type_give(made, error, ret);
+}
+
+static MPI_Aint
+extent_of(const struct tp_ampi_type *type)
+{
+    return type->ub - type->lb;
+}
+
+/* ---- regular ones ---- */
+
+int
+PMPI_Type_contiguous(int count, MPI_Datatype old, MPI_Datatype *ret)
+{
+    const struct tp_ampi_type *type = tp_ampi_type_find(old);
+    struct making m;
+
+    if (type == NULL) {
+        return MPI_ERR_TYPE;
+    }
+    if (begin(&m, 1, 1)) {
+        add_integer(&m, count);
+        set_block(&m, 0, 0, count, type);
+    }
+    return finish(&m, 1, MPI_COMBINER_CONTIGUOUS, NULL, 0, &old, 1, ret);
+}
+TP_MPI_NAME(Type_contiguous);
+
+/* @param stride [bytes]; one block if the parts touch */
+static void
+set_vector(struct making *m, int count, int length, MPI_Aint stride,
+           const struct tp_ampi_type *type)
+{
+    for (int i = 0; i < count; i++) {
+        set_block(m, i, (MPI_Aint)i * stride, length, type);
+    }
+}
+
+int
+PMPI_Type_vector(int count, int length, int stride, MPI_Datatype old, MPI_Datatype *ret)
+{
+    const struct tp_ampi_type *type = tp_ampi_type_find(old);
+    struct making m;
+
+    if (type == NULL) {
+        return MPI_ERR_TYPE;
+    }
+    if (begin(&m, count, 3)) {
+        add_integer(&m, count);
+        add_integer(&m, length);
+        add_integer(&m, stride);
+        set_vector(&m, count, length, (MPI_Aint)stride * extent_of(type), type);
+    }
+    return finish(&m, count, MPI_COMBINER_VECTOR, NULL, 0, &old, 1, ret);
+}
+TP_MPI_NAME(Type_vector);
+
+int
+PMPI_Type_create_hvector(int count, int length, MPI_Aint stride, MPI_Datatype old,
+                         MPI_Datatype *ret)
+{
+    const struct tp_ampi_type *type = tp_ampi_type_find(old);
+    struct making m;
+
+    if (type == NULL) {
+        return MPI_ERR_TYPE;
+    }
+    if (begin(&m, count, 2)) {
+        add_integer(&m, count);
+        add_integer(&m, length);
+        set_vector(&m, count, length, stride, type);
+    }
+    return finish(&m, count, MPI_COMBINER_HVECTOR, &stride, 1, &old, 1, ret);
+}
+TP_MPI_NAME(Type_create_hvector);
+
+/* ---- indexed ones ---- */
+
+/* @param lengths  NULL: @p length for each. @param displs  in extents, or @p addresses in bytes */
+static int
+make_indexed(int combiner, int count, const int *lengths, int length, const int *displs,
+             const MPI_Aint *addresses, MPI_Datatype old, MPI_Datatype *ret)
+{
+    const struct tp_ampi_type *type = tp_ampi_type_find(old);
+    struct making m;
+
+    if (type == NULL) {
+        return MPI_ERR_TYPE;
+    }
+    if (begin(&m, count, 2 + 2 * (int64_t)count)) {
+        add_integer(&m, count);
+        if (lengths == NULL) {
+            add_integer(&m, length);
+        }
+        for (int i = 0; i < count; i++) {
+            if (lengths != NULL) {
+                add_integer(&m, lengths[i]);
+            }
+            set_block(&m, i,
+                      displs != NULL ? (MPI_Aint)displs[i] * extent_of(type)
+                                     : addresses[i],
+                      lengths != NULL ? lengths[i] : length, type);
+        }
+        for (int i = 0; displs != NULL && i < count; i++) {
+            add_integer(&m, displs[i]);
+        }
+    }
+    return finish(&m, count, combiner, addresses, displs != NULL ? 0 : count, &old, 1,
+                  ret);
+}
+
+int
+PMPI_Type_indexed(int count, const int lengths[], const int displs[], MPI_Datatype old,
+                  MPI_Datatype *ret)
+{
+    return make_indexed(MPI_COMBINER_INDEXED, count, lengths, 0, displs, NULL, old,
+                        ret);
+}
+TP_MPI_NAME(Type_indexed);
+
+int
+PMPI_Type_create_hindexed(int count, const int lengths[], const MPI_Aint displs[],
+                          MPI_Datatype old, MPI_Datatype *ret)
+{
+    return make_indexed(MPI_COMBINER_HINDEXED, count, lengths, 0, NULL, displs, old,
+                        ret);
+}
+TP_MPI_NAME(Type_create_hindexed);
+
+int
+PMPI_Type_create_indexed_block(int count, int length, const int displs[],
+                               MPI_Datatype old, MPI_Datatype *ret)
+{
+    return make_indexed(MPI_COMBINER_INDEXED_BLOCK, count, NULL, length, displs, NULL,
+                        old, ret);
+}
+TP_MPI_NAME(Type_create_indexed_block);
+
+int
+PMPI_Type_create_hindexed_block(int count, int length, const MPI_Aint displs[],
+                                MPI_Datatype old, MPI_Datatype *ret)
+{
+    return make_indexed(MPI_COMBINER_HINDEXED_BLOCK, count, NULL, length, NULL, displs,
+                        old, ret);
+}
+TP_MPI_NAME(Type_create_hindexed_block);
+
+int
+PMPI_Type_create_struct(int count, const int lengths[], const MPI_Aint displs[],
+                        const MPI_Datatype types[], MPI_Datatype *ret)
+{
+    struct making m;
+
+    if (begin(&m, count, 1 + (int64_t)count)) {
+        add_integer(&m, count);
+        for (int i = 0; i < count; i++) {
+            const struct tp_ampi_type *type = tp_ampi_type_get(types[i]);
+
+            add_integer(&m, lengths[i]);
+            m.error = type == NULL ? MPI_ERR_TYPE : m.error;
+            set_block(&m, i, displs[i], type == NULL ? 0 : lengths[i], type);
+            m.blocks[i].type = type != NULL ? type : tp_ampi_type_get(MPI_BYTE);
+        }
+    }
+    return finish(&m, count, MPI_COMBINER_STRUCT, displs, count, types, count, ret);
+}
+TP_MPI_NAME(Type_create_struct);
+
+/* ---- others ---- */
+
+/* Sets bounds that the runs do not give. */
+static int
+set_bounds(MPI_Datatype made, MPI_Aint lb, MPI_Aint ub)
+{
+    struct tp_ampi_type *type = tp_ampi_type_get(made);
+
+    if (type != NULL) {
+        type->lb = lb;
+        type->ub = ub;
+        type->dense = lb == 0 && ub == (MPI_Aint)type->size && type->true_lb == 0 &&
+                      type->run_count == 1;
+    }
+    return MPI_SUCCESS;
+}
+
+int
+PMPI_Type_create_resized(MPI_Datatype old, MPI_Aint lb, MPI_Aint extent,
+                         MPI_Datatype *ret)
+{
+    const struct tp_ampi_type *type = tp_ampi_type_find(old);
+    const MPI_Aint addresses[2] = {lb, extent};
+    struct making m;
+    int error;
+
+    if (type == NULL) {
+        return MPI_ERR_TYPE;
+    }
+    if (begin(&m, 1, 0)) {
+        set_block(&m, 0, 0, 1, type);
+    }
+    error = finish(&m, 1, MPI_COMBINER_RESIZED, addresses, 2, &old, 1, ret);
+    return error != MPI_SUCCESS ? error : set_bounds(*ret, lb, lb + extent);
+}
+TP_MPI_NAME(Type_create_resized);
+
+int
+PMPI_Type_dup(MPI_Datatype old, MPI_Datatype *ret)
+{
+    const struct tp_ampi_type *type = tp_ampi_type_find(old);
+    struct making m;
+    int error;
+
+    if (type == NULL) {
+        return MPI_ERR_TYPE;
+    }
+    if (begin(&m, 1, 0)) {
+        set_block(&m, 0, 0, 1, type);
+    }
+    error = finish(&m, 1, MPI_COMBINER_DUP, NULL, 0, &old, 1, ret);
+    if (error == MPI_SUCCESS) {
+        (void)set_bounds(*ret, type->lb, type->ub);
+        tp_ampi_type_get(*ret)->committed = type->committed;
+    }
+    return error;
+}
+TP_MPI_NAME(Type_dup);
+
+/* ---- parts of arrays ---- */
+
+static bool
+is_part(int dims, const int *sizes, const int *subsizes, const int *starts)
+{
+    for (int i = 0; i < dims; i++) {
+        if (sizes[i] < 1 || subsizes[i] < 0 || starts[i] < 0 ||
+            starts[i] > sizes[i] - subsizes[i]) {
+            return false;
+        }
+    }
+    return dims > 0;
+}
+
+/* One block for each row of the part. @p fast is the dimension of neighbouring elements. */
+static void
+set_rows(struct making *m, int dims, const int *sizes, const int *subsizes,
+         const int *starts, bool c_order, const struct tp_ampi_type *type, int64_t rows)
+{
+    int fast = c_order ? dims - 1 : 0;
+
+    for (int64_t row = 0; row < rows; row++) {
+        int64_t left = row, offset = 0, stride = 1;
+
+        for (int k = 0; k < dims; k++) {
+            int d = c_order ? dims - 1 - k : k;
+            int64_t index = starts[d];
+
+            if (d != fast) {
+                index += left % subsizes[d];
+                left /= subsizes[d];
+            }
+            offset += index * stride;
+            stride *= sizes[d];
+        }
+        set_block(m, row, offset * extent_of(type), subsizes[fast], type);
+    }
+}
+
+int
+PMPI_Type_create_subarray(int dims, const int sizes[], const int subsizes[],
+                          const int starts[], int order, MPI_Datatype old,
+                          MPI_Datatype *ret)
+{
+    const struct tp_ampi_type *type = tp_ampi_type_find(old);
+    int fast = order == MPI_ORDER_C ? dims - 1 : 0, error;
+    int64_t rows = 1, all = 1;
+    struct making m;
+
+    *ret = MPI_DATATYPE_NULL;
+    if (type == NULL) {
+        return MPI_ERR_TYPE;
+    }
+    if (!is_part(dims, sizes, subsizes, starts) ||
+        (order != MPI_ORDER_C && order != MPI_ORDER_FORTRAN)) {
+        return tp_ampi_error(NULL, MPI_ERR_ARG,
+                             "MPI_Type_create_subarray: no part of an array");
+    }
+    for (int i = 0; i < dims; i++) {
+        rows *= i == fast ? 1 : subsizes[i];
+        all *= sizes[i];
+    }
+    if (begin(&m, rows, 2 + 3 * (int64_t)dims)) {
+        add_integer(&m, dims);
+        for (int i = 0; i < 3 * dims; i++) {
+            add_integer(&m, (i < dims       ? sizes
+                             : i < 2 * dims ? subsizes
+                                            : starts)[i % dims]);
+        }
+        add_integer(&m, order);
+        set_rows(&m, dims, sizes, subsizes, starts, order == MPI_ORDER_C, type, rows);
+    }
+    error = finish(&m, rows, MPI_COMBINER_SUBARRAY, NULL, 0, &old, 1, ret);
+    return error != MPI_SUCCESS ? error : set_bounds(*ret, 0, all * extent_of(type));
+}
+TP_MPI_NAME(Type_create_subarray);
