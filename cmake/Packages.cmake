@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# libtelpher, -rma, -mdr and -offload for other builds: find_package(telpher COMPONENTS rma mdr offload) and pkg-config. All paths
+# libtelpher, -rma, -mdr, -ampi and -offload for other builds: find_package(telpher COMPONENTS rma mdr ampi offload) and pkg-config. All paths
 # are relative to the files themselves, so that the prefix can be moved.
 install(DIRECTORY include/telpher ${PROJECT_BINARY_DIR}/include/telpher
   DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h" PATTERN "*.f90")
@@ -46,6 +46,8 @@ set_target_properties(telpher-ampi PROPERTIES EXPORT_NAME ampi)
 install(TARGETS telpher-ampi EXPORT telpher-ampi
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/telpher/ampi)
 telpher_export(telpher-ampi Unspecified)
+telpher_pkg_config(telpher-ampi COMPONENT Unspecified DESCRIPTION "MPI with more ranks than processes"
+  CFLAGS "-I\${includedir}/telpher/ampi -fPIC" LIBS "${TELPHER_AMPI_PROGRAM} -ltelpher-ampi" REQUIRES_PRIVATE telpher)
 
 # COMPONENT: each MPI's part is a package of its own, since it needs that MPI.
 if(TELPHER_HAVE_OFFLOAD)

@@ -77,6 +77,14 @@ with_pkg_config telpher "$here/api.c" "$work/api"
 expect "rank 0 of 1" "$work/api"
 with_pkg_config telpher-rma "$here/../../examples/rma/ring.c" "$work/ring"
 expect "^120$" "$work/ring"
+expect_ranks() {
+    # copies of a program have the same names: no violation of one definition
+    ASAN_OPTIONS=detect_leaks=0:detect_odr_violation=0 expect "^rank 3 of 4 got 2$" "$moved/bin/telpher" launch -n 2 -- "$1" +vp 4
+}
+with_pkg_config telpher-ampi "$here/ampi.c" "$work/ampi"
+expect_ranks "$work/ampi"
+AMPI_CC=$compiler "$moved/bin/telpher-mpicc" "${flags[@]}" "$here/ampi.c" -o "$work/ampi"
+expect_ranks "$work/ampi"
 if [ -n "$mpi" ]; then
     launch=("$mpirun" -np 1)
     [ "$mpi" = mpich ] || launch=("$mpirun" --oversubscribe -np 1)
@@ -90,6 +98,7 @@ cmake --build "$work/project" >"$work/log" 2>&1 || fail "$(cat "$work/log")"
 expect "rank 0 of 1" "$work/project/api"
 expect "^120$" "$work/project/ring"
 expect "^120$" "$work/project/ring_static"
+expect_ranks "$work/project/ampi"
 if [ -n "$mpi" ]; then
     for program in offload offload_static; do
         expect "^triple: 42$" "${launch[@]}" "$work/project/$program" : -np 1 "$work/project/$program" worker
