@@ -400,7 +400,7 @@ tp_exec_serve(struct tp_exec *x)
     telpher_status status;
 
     x->reader = pthread_self();
-    x->client_is_far = tp_stream_watch(x->stream, TP_EXEC_CLIENT_SILENCE);
+    x->client_is_far = tp_stream_watch(x->stream, TP_EXEC_SILENCE);
     tp_opencl_watch_adopt(x->spin_ns > 0);
     status = read_until_end(x);
     tp_opencl_watch_adopt(false);

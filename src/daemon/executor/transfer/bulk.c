@@ -10,6 +10,7 @@
 #include "daemon/executor/transfer/transfer_int.h"
 
 #define SPACE_WARNING (10 * TP_CLOCK_S)
+#define PEER_LOOK (5 * TP_CLOCK_S)
 #define HANG_UP_CHECK (1 * TP_CLOCK_S)
 
 enum {
@@ -461,6 +462,17 @@ free_acknowledged(struct tp_exec_bulk *b)
     tp_mutex_unlock(&b->all->lock);
 }
 
+/* Looks at another server now and then: nobody else would find that its machine is gone. */
+static void
+wait_for_data(struct tp_exec_bulk *b)
+{
+    tp_ns deadline = b->peer != NULL ? tp_clock_deadline(PEER_LOOK) : TP_CLOCK_FOREVER;
+
+    if (tp_stream_wait(b->stream, deadline) == TELPHER_ERR_TIMEOUT) {
+        (void)tp_stream_look(b->stream, false);
+    }
+}
+
 static void *
 receive(void *arg)
 {
@@ -477,7 +489,7 @@ receive(void *arg)
                        : tp_stream_receive(b->stream, &bulk_handler, b);
         free_acknowledged(b);
         if (status == TELPHER_ERR_AGAIN) {
-            (void)tp_stream_wait(b->stream, TP_CLOCK_FOREVER);
+            wait_for_data(b);
         } else if (status != TELPHER_OK) {
             break;
         }
@@ -780,6 +792,7 @@ tp_exec_transfers_add_peer(struct tp_exec_transfers *all, struct tp_stream *stre
     if (b == NULL) {
         return TELPHER_ERR_NO_MEMORY;
     }
+    (void)tp_stream_watch(stream, TP_EXEC_SILENCE);
     b->peer = handler;
     b->peer_arg = arg;
     *ret_bulk = b;
@@ -819,7 +832,7 @@ tp_exec_transfers_add_stream(struct tp_exec_transfers *all, struct tp_conn *conn
     if (resumes) {
         tp_stream_keep(stream);
     }
-    (void)tp_stream_watch(stream, TP_EXEC_CLIENT_SILENCE);
+    (void)tp_stream_watch(stream, TP_EXEC_SILENCE);
     status = start_threads(b);
     if (status != TELPHER_OK) {
         bulk_free(b);

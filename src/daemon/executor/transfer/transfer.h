@@ -21,8 +21,9 @@
 #include "core/transport.h"
 #include "device/host/staging.h"
 
-/** Time without a sign of life from a client's machine, that ends its connection. */
-#define TP_EXEC_CLIENT_SILENCE (25 * TP_CLOCK_S)
+/** Time without a sign of life from the machine of a client or of another server, that ends
+ *  its connection. */
+#define TP_EXEC_SILENCE (25 * TP_CLOCK_S)
 
 struct tp_exec_transfers;
 struct tp_exec_bulk;
