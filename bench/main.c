@@ -5,6 +5,7 @@
 #include "bench/helper.h"
 #include "bench/launch/launch.h"
 #include "bench/notified/notified.h"
+#include "bench/ocl/reconnect.h"
 #include "bench/ranks/compare.h"
 #include "bench/ranks/ranks.h"
 
@@ -18,6 +19,7 @@ static const char head[] =
     "  ocl        an OpenCL driver: launches, transfers, creation, builds, discovery\n"
     "  migrate  content that goes back and forth between two devices or servers\n"
     "  floor    what plain TCP and memcpy cost, the floors of everything else\n"
+    "  reconnect  from the return of the network to the end of the first command\n"
     "  plot      pictures of results: telpher-bench plot FILE.json... -o OUT.png\n\n"
     "Between two ranks of an MPI program:\n"
     "  compare     a channel over shared memory and that MPI, in turns\n\n"
@@ -67,6 +69,9 @@ run_command(int argc, char **argv)
     }
     if (strcmp(argv[1], "notified") == 0) {
         return notified_main(argc - 1, argv + 1);
+    }
+    if (strcmp(argv[1], "reconnect") == 0) {
+        return reconnect_main(argc - 1, argv + 1);
     }
     if (strcmp(argv[1], "plot") == 0) {
         return bench_helper_script("telpher-bench-plot.py", argc - 1, argv + 1);

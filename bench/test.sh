@@ -58,6 +58,8 @@ options() {
     expect 2 "$bench" ocl --tests nonsense
     expect 2 "$bench" ocl --memory nonsense
     expect 2 "$bench" ocl stray
+    expect 2 "$bench" reconnect --how nonsense --control "$dir/none"
+    expect 0 "$bench" reconnect --help
     expect 2 "$bench" ocl --env Subject
     expect 2 "$bench" ocl --env Subject:=1
     expect 2 "$bench" ocl --batch 0

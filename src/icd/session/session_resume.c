@@ -5,7 +5,7 @@
  * A thread of each such session watches its connections, also while no call reads, and
  * connects the command stream again. The receiver of the bulk stream does that for its own.
  * A connection ends, too, when the server's machine is silent, or when this machine's network
- * has changed and the connection has lost its address or waits for an answer.
+ * has changed and the connection has lost its address or its route, or the kernel sends again.
  * Meanwhile frames are kept, calls that wait for the server go on waiting, and the devices
  * are not available. After TELPHER_ON_LOSS_TIME the session is lost.
  */

@@ -68,29 +68,34 @@ tp_tcp_is_silent(int fd, uint64_t lost_after_ns)
     return tp_tcp_get_info(fd, &info) && tp_tcp_info_is_silent(&info, lost_after_ns);
 }
 
-/* True if this machine no longer has the connection's own address. */
+union address {
+    struct sockaddr any;
+    struct sockaddr_in in;
+    struct sockaddr_in6 in6;
+};
+
+/* True if this machine no longer has the connection's own address, or no route to its peer. */
 static bool
-has_lost_address(int fd)
+has_lost_way(int fd)
 {
-    union {
-        struct sockaddr any;
-        struct sockaddr_in in;
-        struct sockaddr_in6 in6;
-    } name = {0};
-    socklen_t len = sizeof(name);
+    union address ours = {0}, theirs = {0};
+    socklen_t our_len = sizeof(ours), their_len = sizeof(theirs);
     bool lost;
     int probe;
 
-    if (getsockname(fd, &name.any, &len) != 0) {
+    if (getsockname(fd, &ours.any, &our_len) != 0 ||
+        getpeername(fd, &theirs.any, &their_len) != 0) {
         return false;
     }
-    probe = socket(name.any.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    probe = socket(ours.any.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     if (probe < 0) {
         return false;
     }
     tp_descriptor_own(probe);
-    name.in.sin_port = 0; /* at the same place in both */
-    lost = bind(probe, &name.any, len) != 0 && errno == EADDRNOTAVAIL;
+    ours.in.sin_port = 0; /* at the same place in both */
+    lost = (bind(probe, &ours.any, our_len) != 0 && errno == EADDRNOTAVAIL) ||
+           (connect(probe, &theirs.any, their_len) != 0 &&
+            (errno == ENETUNREACH || errno == EHOSTUNREACH));
     tp_descriptor_close(probe);
     return lost;
 }
@@ -100,7 +105,7 @@ tp_tcp_is_doubtful(int fd)
 {
     struct tcp_info info;
 
-    return has_lost_address(fd) ||
+    return has_lost_way(fd) ||
            (tp_tcp_get_info(fd, &info) &&
             (info.tcpi_retransmits > 0 || info.tcpi_probes > 1));
 }

@@ -32,7 +32,7 @@ bool tp_tcp_info_is_silent(const struct tcp_info *info, uint64_t lost_after_ns);
 void tp_tcp_watch(int fd, uint64_t lost_after_ns);
 /** True if the peer's machine has answered nothing for that long. */
 bool tp_tcp_is_silent(int fd, uint64_t lost_after_ns);
-/** True if the kernel waits for an answer, or this machine has lost the address. */
+/** True if the kernel sends again, or this machine has lost its address or the route. */
 bool tp_tcp_is_doubtful(int fd);
 /** Closes without touching errno. */
 void tp_tcp_close(int fd);
