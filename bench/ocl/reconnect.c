@@ -30,18 +30,32 @@ struct flips {
     double *back, *before, *pings; /* [us] one of each a flip */
 };
 
-/* Tells the link what to do; it does so at once. */
+/* Tells the link what to do, and waits until it has done so. */
 static bool
 tell(const struct flips *f, const char *word)
 {
-    struct sockaddr_un name = {.sun_family = AF_UNIX};
+    char reply[8];
 
-    if (strlen(f->control) >= sizeof(name.sun_path)) {
+    return (send(f->fd, word, strlen(word), 0) >= 0 &&
+            recv(f->fd, reply, sizeof(reply), 0) > 0) ||
+           bench_fail("%s: %s", f->control, strerror(errno));
+}
+
+/* A datagram socket with a name, for replies. */
+static bool
+open_control(struct flips *f)
+{
+    struct sockaddr_un ours = {.sun_family = AF_UNIX}, link = ours;
+
+    if (snprintf(ours.sun_path, sizeof(ours.sun_path), "%s.bench", f->control) >=
+        (int)sizeof(ours.sun_path)) {
         return bench_fail("%s: too long for a socket", f->control);
     }
-    memcpy(name.sun_path, f->control, strlen(f->control));
-    return sendto(f->fd, word, strlen(word), 0, (struct sockaddr *)&name,
-                  sizeof(name)) >= 0 ||
+    memcpy(link.sun_path, f->control, strlen(f->control));
+    f->fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    (void)unlink(ours.sun_path);
+    return (f->fd >= 0 && bind(f->fd, (struct sockaddr *)&ours, sizeof(ours)) == 0 &&
+            connect(f->fd, (struct sockaddr *)&link, sizeof(link)) == 0) ||
            bench_fail("%s: %s", f->control, strerror(errno));
 }
 
@@ -90,8 +104,11 @@ flip(struct flips *f, int i)
     if (goes_down) {
         usleep((useconds_t)f->down_ms * 1000);
     }
+    if (goes_down && !tell(f, "heal")) {
+        return false;
+    }
     begin = bench_now_us();
-    if ((goes_down && !tell(f, "heal")) || !run_command(f, &end)) {
+    if (!run_command(f, &end)) {
         return false;
     }
     f->back[i] = end - begin;
@@ -173,9 +190,8 @@ allocate(struct flips *f)
     f->back = calloc((size_t)f->count, sizeof(double));
     f->before = calloc((size_t)f->count, sizeof(double));
     f->pings = calloc((size_t)f->count, sizeof(double));
-    f->fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    return (f->back != NULL && f->before != NULL && f->pings != NULL && f->fd >= 0) ||
-           bench_fail("no memory or no socket");
+    return (f->back != NULL && f->before != NULL && f->pings != NULL) ||
+           bench_fail("no memory");
 }
 
 static bool
@@ -201,7 +217,8 @@ reconnect_main(int argc, char **argv)
                       .control = control != NULL ? control : "",
                       .ping = "",
                       .count = FLIPS,
-                      .down_ms = DOWN_MS};
+                      .down_ms = DOWN_MS,
+                      .fd = -1};
     const struct cli_option options[] = {
         CLI_INT('i', "iterations", "N", "how often (1000)", &f.count, 1, FLIPS_MAX),
         CLI_TEXT(0, "how", "WORD",
@@ -212,12 +229,12 @@ reconnect_main(int argc, char **argv)
                  &f.ping),
         CLI_TEXT(0, "platform", "TEXT", "part of the platform's name (Telpher)",
                  &f.platform)};
-    int status =
-        cli_read(argc, argv,
-                 "usage: telpher-bench reconnect [OPTION]...\n"
-                 "Time from the moment when the network is back to the end of the first "
-                 "command.\n",
-                 "", options, sizeof(options) / sizeof(options[0]));
+    int status = cli_read(
+        argc, argv,
+        "usage: telpher-bench reconnect [OPTION]...\n"
+        "Time from the moment when the network is back to the end of the first "
+        "command.\n",
+        "", options, sizeof(options) / sizeof(options[0]));
 
     if (status >= 0) {
         return status;
@@ -227,7 +244,7 @@ reconnect_main(int argc, char **argv)
                                           ? "run inside of the test link, or --control"
                                           : "--how is cut, reset, close or move");
     }
-    status = allocate(&f) && run(&f) ? EXIT_SUCCESS : EXIT_FAILURE;
+    status = allocate(&f) && open_control(&f) && run(&f) ? EXIT_SUCCESS : EXIT_FAILURE;
     if (status == EXIT_SUCCESS) {
         print_results(&f);
     } else {

@@ -219,6 +219,32 @@ run_any(void)
     return 0;
 }
 
+/** Queues more writes than the server has host memory for: it delays the calls. */
+static int
+run_queue(int writes)
+{
+    static cl_int content[1024];
+    struct program p;
+    cl_int err = open_program(&p), last = 0;
+
+    must(err == CL_SUCCESS, "opening", err);
+    for (int i = 0; i < writes; i++) {
+        memset(content, i & 0x7f, sizeof(content));
+        err = clEnqueueWriteBuffer(p.queue, p.buffer, CL_FALSE, 0, sizeof(content),
+                                   content, 0, NULL, NULL);
+        must(err == CL_SUCCESS, "clEnqueueWriteBuffer", err);
+    }
+    err = clFinish(p.queue);
+    must(err == CL_SUCCESS, "clFinish", err);
+    err =
+        clEnqueueReadBuffer(p.queue, p.buffer, CL_TRUE, sizeof(content) - sizeof(last),
+                            sizeof(last), &last, 0, NULL, NULL);
+    must(err == CL_SUCCESS && last == content[0], "last write", err);
+    say("queued");
+    close_program(&p);
+    return 0;
+}
+
 /** Starts what does not end by itself. @return its event */
 static cl_event
 start_command(struct program *p, const char *what)
@@ -383,11 +409,13 @@ main(int argc, char **argv)
     if (argc == 3 && strcmp(argv[1], "fail") == 0) {
         return run_fail(atoi(argv[2]));
     }
+    if (argc == 3 && strcmp(argv[1], "queue") == 0) {
+        return run_queue(atoi(argv[2]));
+    }
     if (argc == 4 && strcmp(argv[1], "lose") == 0) {
         return run_lose(argv[2], strcmp(argv[3], "again") == 0);
     }
-    (void)fprintf(
-        stderr,
-        "usage: fault_client compute|devices|any|fail ERROR|lose WHAT again|gone\n");
+    (void)fprintf(stderr, "usage: fault_client compute|devices|any|fail ERROR|queue "
+                          "N|lose WHAT again|gone\n");
     return 2;
 }

@@ -395,6 +395,21 @@ tp_exec_sweep_failures(struct tp_exec *x)
 }
 
 void
+tp_exec_sweep_completed(struct tp_exec *x)
+{
+    struct tp_list dead;
+
+    tp_list_init(&dead);
+    for (struct tp_exec_queue *q = tp_exec_next_busy(x, NULL); q != NULL;
+         q = tp_exec_next_busy(x, q)) {
+        tp_mutex_lock(&x->done_lock);
+        sweep_completed(q, &dead);
+        tp_mutex_unlock(&x->done_lock);
+    }
+    finish_all(x, &dead);
+}
+
+void
 tp_exec_event_watch(struct tp_exec_event *ev)
 {
     cl_int error, status;

@@ -112,6 +112,8 @@ void tp_exec_event_subscribe(struct tp_exec_event *ev);
  * thread, without locks.
  */
 void tp_exec_sweep_failures(struct tp_exec *x);
+/** Drops completed commands that have no DONE, and with them what they hold. Reader. */
+void tp_exec_sweep_completed(struct tp_exec *x);
 
 /* ---- event_look.c ---- */
 

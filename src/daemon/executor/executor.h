@@ -82,6 +82,7 @@ struct tp_exec {
     cl_event *waits; /**< buffer for a wait list; reader only */
     size_t waits_capacity;
     struct tp_pool *pool;
+    struct tp_host_staging *page; /**< chunks of TP_EXEC_PAGE */
     struct tp_host_staging *staging; /**< chunks of TP_WIRE_INLINE_MAX */
     struct tp_host_staging *middle; /**< chunks for READs up to TP_EXEC_DIRECT_MAX */
     struct tp_exec_transfers *transfers;

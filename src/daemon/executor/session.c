@@ -9,7 +9,7 @@
 #include "device/opencl/watch.h"
 
 enum {
-    STAGING_KEEP = 256, /* chunks of 16 KiB */
+    STAGING_KEEP = 256, /* chunks of 16 KiB; so many pages, too */
     MIDDLE_KEEP = 8, /* chunks of TP_EXEC_DIRECT_MAX */
 };
 
@@ -105,6 +105,9 @@ tp_exec_prepare(struct tp_exec *x)
         status = tp_pool_create("build", TP_EXEC_POOL_THREADS, &x->pool);
     }
     if (status == TELPHER_OK) {
+        status = tp_host_staging_create(TP_EXEC_PAGE, STAGING_KEEP, &x->page);
+    }
+    if (status == TELPHER_OK) {
         status = tp_host_staging_create(TP_WIRE_INLINE_MAX, STAGING_KEEP, &x->staging);
     }
     if (status == TELPHER_OK) {
@@ -114,6 +117,7 @@ tp_exec_prepare(struct tp_exec *x)
         status = tp_exec_transfers_create(&transfers_handler, x, &x->transfers);
     }
     if (status == TELPHER_OK) {
+        tp_host_staging_set_budget(x->page, &x->host);
         tp_host_staging_set_budget(x->staging, &x->host);
         tp_host_staging_set_budget(x->middle, &x->host);
         tp_exec_transfers_set_budget(x->transfers, &x->host);

@@ -41,6 +41,7 @@ struct tp_exec_watchdog {
     uint64_t warned; /* value of progress at the last warning, plus 1 */
     uint64_t call_seen; /* last value of calls, and the time of its change */
     tp_ns call_time;
+    tp_ns gone_since; /* the client has disconnected during that call; 0 = no */
 };
 
 /* The oldest incomplete command of a queue. Under done_lock. */
@@ -194,7 +195,14 @@ check_call(struct tp_exec_watchdog *w, tp_ns now)
     if (w->timeout != 0 && took >= w->timeout) {
         end_session(w, "a call into the driver", w->timeout, "--kernel-timeout");
     }
-    if (took >= GONE_TIME && has_client_disconnected(w->x)) {
+    if (took < GONE_TIME || !has_client_disconnected(w->x)) {
+        w->gone_since = 0;
+    } else if (w->gone_since == 0) {
+        w->gone_since = now;
+    }
+    if (w->gone_since != 0 &&
+        (!w->x->resumes ||
+         tp_clock_between(w->gone_since, now) >= (tp_ns)w->x->limits.keep_session_ns)) {
         tp_exec_die(w->x, TELPHER_ERR_PEER_LOST,
                     "the client has gone while a call into the driver hangs");
     }

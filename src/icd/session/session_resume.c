@@ -291,7 +291,9 @@ watch_connection(struct tp_icd_session *session, int change_fd)
     tp_icd_session_kick(session); /* a thread that reads learns of it, too */
     tp_icd_unlock();
     tp_icd_poll(session);
-    tp_clock_sleep(TP_CLOCK_MS);
+    if (!tp_stream_is_away(session->stream)) {
+        tp_clock_sleep(TP_CLOCK_MS); /* another thread reads what came */
+    }
 }
 
 static void *

@@ -9,6 +9,7 @@
 
 /* A server may not read for that long before the program's user learns of it. */
 #define FLUSH_TIME (60 * TP_CLOCK_S)
+#define READ_EVERY (10 * TP_CLOCK_MS) /* while the server does not read */
 
 enum {
     FLUSH_FIRST = 256, /* [bytes] of queued frames that trigger a flush; */
@@ -74,15 +75,21 @@ tp_icd_put_release(struct tp_icd_session *session, uint64_t id)
 static telpher_status
 flush_slowly(struct tp_icd_session *session)
 {
+    tp_ns warn_at = tp_clock_deadline(FLUSH_TIME);
     telpher_status status;
 
     while ((status =
-                tp_stream_flush_wait(session->stream, tp_clock_deadline(FLUSH_TIME))) ==
-           TELPHER_ERR_TIMEOUT) {
-        tp_warn("icd", "%s: it has not read for %.3g s; calls wait for it",
-                session->server->address, (double)FLUSH_TIME / TP_CLOCK_S);
+                tp_stream_flush_wait(session->stream, tp_clock_deadline(READ_EVERY))) ==
+               TELPHER_ERR_TIMEOUT &&
+           !session->lost) {
+        tp_icd_poll(session); /* it may wait until its answers are read */
+        if (tp_clock_passed(warn_at)) {
+            tp_warn("icd", "%s: it has not read for %.3g s; calls wait for it",
+                    session->server->address, (double)FLUSH_TIME / TP_CLOCK_S);
+            warn_at = TP_CLOCK_FOREVER;
+        }
     }
-    return status;
+    return session->lost ? TELPHER_ERR_PEER_LOST : status;
 }
 
 void

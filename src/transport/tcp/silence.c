@@ -105,7 +105,6 @@ tp_tcp_is_doubtful(int fd)
 {
     struct tcp_info info;
 
-    return has_lost_way(fd) ||
-           (tp_tcp_get_info(fd, &info) &&
-            (info.tcpi_retransmits > 0 || info.tcpi_probes > 1));
+    return has_lost_way(fd) || (tp_tcp_get_info(fd, &info) &&
+                                (info.tcpi_retransmits > 0 || info.tcpi_probes > 1));
 }

@@ -40,6 +40,12 @@ check_mode(int fd, const char *path, struct tp_error *err)
                             "%04o): chmod 600 %s",
                             path, (unsigned)(st.st_mode & 07777), path);
     }
+    if (st.st_uid != geteuid() && st.st_uid != 0) {
+        return tp_error_set(err, TELPHER_ERR_PERMISSION,
+                            "key file %s belongs to user %u, who can change it: chown "
+                            "%u %s",
+                            path, (unsigned)st.st_uid, (unsigned)geteuid(), path);
+    }
     return TELPHER_OK;
 }
 

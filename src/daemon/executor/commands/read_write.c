@@ -4,6 +4,9 @@
  * up to a chunk goes directly to the queue, and large_transfer.c moves the rest. Content may
  * also be in shared memory of the client.
  */
+#include <poll.h>
+
+#include "daemon/control.h"
 #include "daemon/executor/commands/commands.h"
 #include "daemon/executor/events.h"
 #include "daemon/executor/executor.h"
@@ -11,6 +14,7 @@
 #include "daemon/executor/objects/objects.h"
 #include "daemon/executor/peer/peer.h"
 #include "daemon/executor/transfer/shared_memory.h"
+#include "device/opencl/watch.h"
 
 int32_t
 tp_exec_make_rect(const uint64_t v[8], uint64_t size, struct tp_device_box *ret_box)
@@ -73,6 +77,42 @@ find_box(struct tp_exec *x, const struct tp_exec_content *content,
     return error;
 }
 
+/* True if memory may come free while the reader waits: commands that hold some run, and none
+ * of them waits for a frame that the reader has not read, or for the end of the session. */
+static bool
+may_wait_for_memory(struct tp_exec *x)
+{
+    struct pollfd broker = {.fd = TP_CONTROL_FD};
+
+    return atomic_load(&x->user_events_open) == 0 &&
+           tp_host_staging_used(x->page) + tp_host_staging_used(x->staging) > 0 &&
+           poll(&broker, 1, 0) == 0;
+}
+
+/*
+ * Takes a chunk for content. If the limit of host memory is reached, the reader waits for
+ * commands to end: the client's calls then block because it is not read.
+ */
+static void *
+take_chunk(struct tp_exec *x, struct tp_host_staging *from)
+{
+    void *chunk = tp_host_staging_get(from);
+
+    if (chunk != NULL || !may_wait_for_memory(x)) {
+        return chunk;
+    }
+    tp_exec_watchdog_leave(x);
+    tp_exec_flush_queues(x);
+    tp_exec_flush(x);
+    while ((chunk = tp_host_staging_get(from)) == NULL && may_wait_for_memory(x)) {
+        tp_opencl_watch_leave();
+        tp_clock_sleep(TP_CLOCK_MS);
+        tp_exec_sweep_completed(x);
+    }
+    tp_exec_watchdog_enter(x);
+    return chunk;
+}
+
 /*
  * Allocates memory for a READ or WRITE that goes directly to the queue: pinned if the
  * context has pinned memory, else ordinary. A driver copies to ordinary memory through its
@@ -82,14 +122,16 @@ static int32_t
 reserve_content(struct tp_exec_event *ev, uint64_t size, bool pinned)
 {
     struct tp_exec *x = ev->obj.x;
+    bool is_pinned = tp_exec_is_pinned(ev->queue->context);
 
-    if (size <= sizeof(ev->small) &&
-        !(pinned && tp_exec_is_pinned(ev->queue->context))) {
+    if (size <= sizeof(ev->small) && !(pinned && is_pinned)) {
         ev->content = ev->small;
         return 0;
     }
-    ev->content_from = size <= TP_WIRE_INLINE_MAX ? x->staging : x->middle;
-    ev->content = tp_host_staging_get(ev->content_from);
+    ev->content_from = size <= TP_EXEC_PAGE && !is_pinned ? x->page
+                       : size <= TP_WIRE_INLINE_MAX       ? x->staging
+                                                          : x->middle;
+    ev->content = take_chunk(x, ev->content_from);
     if (ev->content == NULL) {
         ev->content_from = NULL;
         ev->call = "more than telpherd --max-host-memory allows";

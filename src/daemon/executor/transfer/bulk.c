@@ -462,7 +462,7 @@ free_acknowledged(struct tp_exec_bulk *b)
     tp_mutex_unlock(&b->all->lock);
 }
 
-/* Looks at another server now and then: nobody else would find that its machine is gone. */
+/* Looks at another server now and then: no thread of ours sends to it and would notice. */
 static void
 wait_for_data(struct tp_exec_bulk *b)
 {

@@ -21,6 +21,10 @@
 #include "core/transport.h"
 #include "device/host/staging.h"
 
+enum {
+    TP_EXEC_PAGE = 4096
+}; /**< [bytes] the least that content takes of host memory */
+
 /** Time without a sign of life from the machine of a client or of another server, that ends
  *  its connection. */
 #define TP_EXEC_SILENCE (25 * TP_CLOCK_S)
