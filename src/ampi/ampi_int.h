@@ -71,6 +71,11 @@ struct tp_ampi_group *tp_ampi_group_create(int size);
 void tp_ampi_group_unref(struct tp_ampi_group *group);
 /** The group of a handle, NULL: there is none. */
 struct tp_ampi_group *tp_ampi_group_get(MPI_Group handle);
+/** Rank in @p group of a rank of the world, or MPI_UNDEFINED. */
+int tp_ampi_group_rank_of(const struct tp_ampi_group *group, uint32_t world);
+/** MPI_IDENT, MPI_SIMILAR or MPI_UNEQUAL. */
+int tp_ampi_group_compare(const struct tp_ampi_group *one,
+                          const struct tp_ampi_group *other);
 /** Gives the program a handle to one reference of @p group. @return MPI_SUCCESS, or NO_MEM */
 int tp_ampi_group_give(struct tp_ampi_group *group, MPI_Group *ret);
 
@@ -84,7 +89,9 @@ struct tp_ampi_comm {
     struct tp_ampi_mail *mail[2]; /**< point to point, collectives */
     MPI_Errhandler errhandler;
     char name[MPI_MAX_OBJECT_NAME];
-    void *attributes, *topology; /**< NULL: none */
+    struct tp_ampi_attribute *attributes;
+    struct tp_ampi_info *info; /**< hints; NULL: none */
+    void *topology; /**< NULL: none */
     uint32_t collectives; /**< non-blocking ones started: tags of their messages */
 };
 
@@ -134,12 +141,12 @@ uint32_t tp_ampi_process_of(uint32_t world_rank);
 
 /* ---- errors (error.c) ---- */
 
-/** Calls the error handler of @p comm (NULL: of the world) with a text. @return the class, if
- *  the handler returns. A class of MPI_SUCCESS calls nothing. */
-int tp_ampi_error(struct tp_ampi_comm *comm, int error_class, const char *fmt, ...)
+/** Calls the error handler of @p comm (NULL: of the world) with a text. @return the code, if
+ *  the handler returns. A code of MPI_SUCCESS calls nothing. */
+int tp_ampi_error(struct tp_ampi_comm *comm, int code, const char *fmt, ...)
     TP_PRINTF(3, 4);
-/** Text of the last error of this process, for MPI_Error_string. */
-const char *tp_ampi_error_text(void);
+/** Text of the last error of this process if it had @p code, else NULL. */
+const char *tp_ampi_error_text(int code);
 /** Ends the job: tells the other processes, then tp_ampi_exit(). */
 _Noreturn void tp_ampi_abort(int code);
 /** Ends this process. */
@@ -167,6 +174,7 @@ void tp_ampi_type_unref(MPI_Datatype type);
 
 /* ---- what collectives build on ---- */
 
+#define TP_AMPI_TAG_MAX 0x7fffffff /* MPI_TAG_UB */
 /* Tags of collective messages from here on belong to comm.c. */
 #define TP_AMPI_TAG_OWN 0x7ff00000
 

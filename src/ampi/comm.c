@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Communicators: their making, and the agreement of their members on a context. */
+#include "ampi/attribute.h"
+#include "ampi/errhandler.h"
+#include "ampi/info.h"
 #include "ampi/process.h"
 
 #include <string.h>
@@ -62,6 +65,7 @@ tp_ampi_comm_create(struct tp_ampi_rank *owner, struct tp_ampi_group *group,
     }
     if (parent != NULL) {
         comm->errhandler = parent->errhandler;
+        tp_ampi_errhandler_ref(comm->errhandler);
     }
     *ret = comm;
     return MPI_SUCCESS;
@@ -72,6 +76,8 @@ tp_ampi_comm_unref(struct tp_ampi_comm *comm)
 {
     if (--comm->refs == 0) {
         tp_ampi_group_unref(comm->group);
+        tp_ampi_errhandler_unref(comm->errhandler);
+        tp_ampi_info_destroy(comm->info);
         tp_free(comm);
     }
 }
@@ -84,12 +90,7 @@ tp_ampi_comm_rank_of(const struct tp_ampi_comm *comm, uint32_t world)
     if (world < (uint32_t)group->size && group->world[world] == world) {
         return (int)world; /* most communicators begin with the first ranks */
     }
-    for (int i = 0; i < group->size; i++) {
-        if (group->world[i] == world) {
-            return i;
-        }
-    }
-    return MPI_UNDEFINED;
+    return tp_ampi_group_rank_of(group, world);
 }
 
 /* ---- agreement ---- */
@@ -138,12 +139,19 @@ tp_ampi_comm_meet(struct tp_ampi_comm *comm)
     return error;
 }
 
-/* Takes the next context of all members: the highest. */
+/* A rank's proposal: several agreements may be under way. */
 static uint32_t
+propose_context(struct tp_ampi_rank *rank)
+{
+    rank->next_context += 2;
+    return rank->next_context - 2;
+}
+
+/* Takes the highest proposal of all members. */
+static void
 take_context(struct tp_ampi_rank *rank, uint32_t highest)
 {
-    rank->next_context = highest + 2;
-    return highest;
+    rank->next_context = TP_MAX(rank->next_context, highest + 2);
 }
 
 int
@@ -152,17 +160,18 @@ tp_ampi_comm_agree(struct tp_ampi_comm *comm, const struct tp_ampi_group *group,
 {
     struct tp_ampi_rank *rank = comm->owner;
     uint32_t *all = tp_alloc_array((size_t)group->size, sizeof(*all), "MPI contexts");
-    uint32_t highest = 0;
+    uint32_t highest = 0, mine = propose_context(rank);
     int error = MPI_ERR_NO_MEM;
 
     if (all != NULL) {
-        error = gather(comm, group, tag, &rank->next_context, sizeof(*all), all);
+        error = gather(comm, group, tag, &mine, sizeof(*all), all);
     }
     for (int i = 0; i < group->size && error == MPI_SUCCESS; i++) {
         highest = TP_MAX(highest, all[i]);
     }
     tp_free(all);
-    *ret_context = take_context(rank, highest);
+    take_context(rank, highest);
+    *ret_context = highest;
     return error;
 }
 
@@ -262,7 +271,7 @@ group_by_color(const struct tp_ampi_comm *comm, const struct wish *all)
 static int
 split(struct tp_ampi_comm *comm, int color, int key, MPI_Comm *ret)
 {
-    const struct wish mine = {color, key, comm->owner->next_context};
+    const struct wish mine = {color, key, propose_context(comm->owner)};
     struct wish *all =
         tp_alloc_array((size_t)comm->size, sizeof(*all), "MPI_Comm_split");
     struct tp_ampi_group *group = NULL;
@@ -277,7 +286,7 @@ split(struct tp_ampi_comm *comm, int color, int key, MPI_Comm *ret)
         highest = TP_MAX(highest, all[i].context);
     }
     if (error == MPI_SUCCESS) {
-        (void)take_context(comm->owner, highest);
+        take_context(comm->owner, highest);
     }
     if (error == MPI_SUCCESS && color != MPI_UNDEFINED) {
         group = group_by_color(comm, all);
@@ -349,35 +358,6 @@ PMPI_Comm_size(MPI_Comm handle, int *size)
 }
 TP_MPI_NAME(Comm_size);
 
-static bool
-has_member(const struct tp_ampi_group *group, uint32_t world)
-{
-    for (int i = 0; i < group->size; i++) {
-        if (group->world[i] == world) {
-            return true;
-        }
-    }
-    return false;
-}
-
-static int
-compare(const struct tp_ampi_group *one, const struct tp_ampi_group *other)
-{
-    if (one->size != other->size) {
-        return MPI_UNEQUAL;
-    }
-    if (memcmp(one->world, other->world, (size_t)one->size * sizeof(one->world[0])) ==
-        0) {
-        return MPI_CONGRUENT;
-    }
-    for (int i = 0; i < one->size; i++) {
-        if (!has_member(other, one->world[i])) {
-            return MPI_UNEQUAL;
-        }
-    }
-    return MPI_SIMILAR;
-}
-
 int
 PMPI_Comm_compare(MPI_Comm one, MPI_Comm other, int *result)
 {
@@ -386,29 +366,117 @@ PMPI_Comm_compare(MPI_Comm one, MPI_Comm other, int *result)
     if (b == NULL) {
         return MPI_ERR_COMM;
     }
-    *result = a == b ? MPI_IDENT : compare(a->group, b->group);
+    *result = tp_ampi_group_compare(a->group, b->group);
+    if (*result == MPI_IDENT && a != b) {
+        *result = MPI_CONGRUENT;
+    }
     return MPI_SUCCESS;
 }
 TP_MPI_NAME(Comm_compare);
 
+/* A copy with the attributes whose callbacks say so, and with hints. */
+static int
+duplicate(struct tp_ampi_comm *comm, const struct tp_ampi_info *info,
+          struct tp_ampi_comm **ret)
+{
+    int error = tp_ampi_comm_dup(comm, ret);
+
+    if (error != MPI_SUCCESS) {
+        return tp_ampi_error(comm, error, "cannot duplicate %s", comm->name);
+    }
+    error =
+        tp_ampi_attributes_copy(&comm->attributes, comm->handle, &(*ret)->attributes);
+    if (error == MPI_SUCCESS && info != NULL) {
+        (*ret)->info = tp_ampi_info_dup(info);
+    }
+    if (error != MPI_SUCCESS) {
+        (void)tp_ampi_attributes_delete(&(*ret)->attributes, (*ret)->handle);
+        tp_ampi_handle_destroy((*ret)->handle);
+        tp_ampi_comm_unref(*ret);
+        error = tp_ampi_error(comm, error, "an attribute of %s cannot be copied",
+                              comm->name);
+    }
+    return error;
+}
+
+static int
+duplicate_for_call(MPI_Comm handle, const struct tp_ampi_info *info, MPI_Comm *ret)
+{
+    struct tp_ampi_comm *comm = find(handle), *copy;
+    int error;
+
+    *ret = MPI_COMM_NULL;
+    if (comm == NULL) {
+        return MPI_ERR_COMM;
+    }
+    error = duplicate(comm, info != NULL ? info : comm->info, &copy);
+    if (error == MPI_SUCCESS) {
+        *ret = copy->handle;
+    }
+    return error;
+}
+
 int
 PMPI_Comm_dup(MPI_Comm handle, MPI_Comm *ret)
 {
-    struct tp_ampi_comm *comm, *copy;
-    int error = MPI_ERR_COMM;
+    int error;
 
     tp_ampi_enter();
-    *ret = MPI_COMM_NULL;
-    comm = find(handle);
-    if (comm != NULL) {
-        error = tp_ampi_comm_dup(comm, &copy);
-        (void)tp_ampi_error(comm, error, "cannot duplicate %s", comm->name);
-        *ret = error == MPI_SUCCESS ? copy->handle : MPI_COMM_NULL;
-    }
+    error = duplicate_for_call(handle, NULL, ret);
     tp_ampi_leave();
     return error;
 }
 TP_MPI_NAME(Comm_dup);
+
+int
+PMPI_Comm_dup_with_info(MPI_Comm handle, MPI_Info info, MPI_Comm *ret)
+{
+    static struct tp_ampi_info *none;
+    int error;
+
+    tp_ampi_enter();
+    if (none == NULL) {
+        none = tp_ampi_info_create();
+    }
+    error = duplicate_for_call(
+        handle, info != MPI_INFO_NULL ? tp_ampi_info_get(info) : none, ret);
+    tp_ampi_leave();
+    return error;
+}
+TP_MPI_NAME(Comm_dup_with_info);
+
+/* MPI_Comm_idup() on a light thread. */
+struct idup {
+    MPI_Comm comm;
+    MPI_Comm *ret;
+};
+
+static int
+idup(void *arg)
+{
+    struct idup *call = arg;
+    int error = duplicate_for_call(call->comm, NULL, call->ret);
+
+    tp_free(call);
+    return error;
+}
+
+int
+PMPI_Comm_idup(MPI_Comm handle, MPI_Comm *ret, MPI_Request *request)
+{
+    struct idup *call = tp_zalloc(sizeof(*call), "MPI_Comm_idup");
+    int error = MPI_ERR_NO_MEM;
+
+    *request = MPI_REQUEST_NULL;
+    tp_ampi_enter();
+    if (call != NULL) {
+        *call = (struct idup){handle, ret};
+        error = tp_ampi_start_light(idup, call, request);
+    }
+    tp_ampi_leave();
+    return error;
+}
+TP_MPI_NAME(Comm_idup);
 
 static int
 create(MPI_Comm handle, MPI_Group group_handle, bool members_only, int tag,
@@ -489,10 +557,26 @@ PMPI_Comm_split_type(MPI_Comm comm, int type, int key, MPI_Info info, MPI_Comm *
 }
 TP_MPI_NAME(Comm_split_type);
 
+/* Deletes the attributes, then the handle. */
+static int
+release(struct tp_ampi_comm *comm)
+{
+    int error = tp_ampi_attributes_delete(&comm->attributes, comm->handle);
+
+    if (error != MPI_SUCCESS) {
+        return tp_ampi_error(comm, error, "an attribute of %s cannot be deleted",
+                             comm->name);
+    }
+    tp_ampi_handle_destroy(comm->handle);
+    tp_ampi_comm_unref(comm);
+    return MPI_SUCCESS;
+}
+
 int
 PMPI_Comm_free(MPI_Comm *handle)
 {
     struct tp_ampi_comm *comm = find(*handle);
+    int error;
 
     if (comm == NULL) {
         return MPI_ERR_COMM;
@@ -501,13 +585,43 @@ PMPI_Comm_free(MPI_Comm *handle)
         return tp_ampi_error(comm, MPI_ERR_COMM, "%s is never freed", comm->name);
     }
     tp_ampi_enter();
-    tp_ampi_handle_destroy(*handle);
-    tp_ampi_comm_unref(comm);
-    *handle = MPI_COMM_NULL;
+    error = release(comm);
     tp_ampi_leave();
-    return MPI_SUCCESS;
+    if (error == MPI_SUCCESS) {
+        *handle = MPI_COMM_NULL;
+    }
+    return error;
 }
 TP_MPI_NAME(Comm_free);
+
+int
+PMPI_Comm_set_info(MPI_Comm handle, MPI_Info info)
+{
+    struct tp_ampi_comm *comm = find(handle);
+    struct tp_ampi_info *hints;
+
+    if (comm == NULL) {
+        return MPI_ERR_COMM;
+    }
+    hints = tp_ampi_info_get(info);
+    tp_ampi_info_destroy(comm->info);
+    comm->info = hints != NULL ? tp_ampi_info_dup(hints) : NULL;
+    return MPI_SUCCESS;
+}
+TP_MPI_NAME(Comm_set_info);
+
+int
+PMPI_Comm_get_info(MPI_Comm handle, MPI_Info *ret)
+{
+    struct tp_ampi_comm *comm = find(handle);
+
+    if (comm == NULL) {
+        return MPI_ERR_COMM;
+    }
+    return tp_ampi_info_give(
+        comm->info != NULL ? tp_ampi_info_dup(comm->info) : tp_ampi_info_create(), ret);
+}
+TP_MPI_NAME(Comm_get_info);
 
 int
 PMPI_Comm_group(MPI_Comm handle, MPI_Group *group)

@@ -26,7 +26,7 @@ struct tp_ampi_type {
     int *integers;
     MPI_Aint *addresses;
     MPI_Datatype *types;
-    void *attributes;
+    struct tp_ampi_attribute *attributes;
     char name[MPI_MAX_OBJECT_NAME];
 };
 

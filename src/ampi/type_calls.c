@@ -3,6 +3,7 @@
 #include <limits.h>
 #include <string.h>
 
+#include "ampi/attribute.h"
 #include "ampi/match.h"
 #include "ampi/type.h"
 
@@ -25,12 +26,18 @@ int
 PMPI_Type_free(MPI_Datatype *handle)
 {
     struct tp_ampi_type *type = tp_ampi_type_find(*handle);
+    int error;
 
     if (type == NULL) {
         return MPI_ERR_TYPE;
     }
     if (tp_ampi_is_predefined(*handle)) {
         return tp_ampi_error(NULL, MPI_ERR_TYPE, "%s is never freed", type->name);
+    }
+    error = tp_ampi_attributes_delete(&type->attributes, *handle);
+    if (error != MPI_SUCCESS) {
+        return tp_ampi_error(NULL, error, "an attribute of %s cannot be deleted",
+                             type->name);
     }
     tp_ampi_type_unref(*handle);
     *handle = MPI_DATATYPE_NULL;

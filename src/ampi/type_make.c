@@ -2,6 +2,7 @@
 /* Calls that make datatypes: each is a list of blocks. MPI-3.1, 4.1. */
 #include <string.h>
 
+#include "ampi/attribute.h"
 #include "ampi/type.h"
 #include "base/alloc.h"
 
@@ -282,6 +283,8 @@ PMPI_Type_dup(MPI_Datatype old, MPI_Datatype *ret)
     if (error == MPI_SUCCESS) {
         (void)set_bounds(*ret, type->lb, type->ub);
         tp_ampi_type_get(*ret)->committed = type->committed;
+        error = tp_ampi_attributes_copy(&type->attributes, old,
+                                        &tp_ampi_type_get(*ret)->attributes);
     }
     return error;
 }

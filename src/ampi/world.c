@@ -6,6 +6,7 @@
 
 #include <telpher/telpher.h>
 
+#include "ampi/attribute.h"
 #include "ampi/process.h"
 #include "base/os/clock.h"
 
@@ -29,6 +30,7 @@ start(int required)
     }
     if (tp_ampi.thread_level == MPI_THREAD_MULTIPLE) {
         (void)pthread_mutexattr_init(&attr);
+        (void)pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_RECURSIVE);
         (void)pthread_mutex_init(&tp_ampi.lock, &attr);
         (void)pthread_mutexattr_destroy(&attr);
         tp_ampi.multiple = true;
@@ -83,6 +85,7 @@ PMPI_Finalize(void)
     }
     tp_ampi_enter();
     rank = tp_ampi_current();
+    (void)tp_ampi_attributes_delete(&rank->comm_self->attributes, MPI_COMM_SELF);
     rank->finalized = true;
     (void)tp_ampi_comm_meet(rank->comm_world);
     tp_ampi_leave();

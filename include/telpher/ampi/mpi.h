@@ -174,6 +174,7 @@ enum telpher_mpi_compare {
 #endif
 
 #include "mpi_collective.h"
+#include "mpi_objects.h"
 #include "mpi_point_to_point.h"
 #include "mpi_types.h"
 #include "mpi_world.h"

@@ -29,6 +29,9 @@ TELPHER_MPI_CALL(int, Comm_rank, (MPI_Comm comm, int *rank));
 TELPHER_MPI_CALL(int, Comm_size, (MPI_Comm comm, int *size));
 TELPHER_MPI_CALL(int, Comm_compare, (MPI_Comm one, MPI_Comm other, int *result));
 TELPHER_MPI_CALL(int, Comm_dup, (MPI_Comm comm, MPI_Comm *ret));
+TELPHER_MPI_CALL(int, Comm_idup, (MPI_Comm comm, MPI_Comm *ret, MPI_Request *request));
+TELPHER_MPI_CALL(int, Comm_dup_with_info,
+                 (MPI_Comm comm, MPI_Info info, MPI_Comm *ret));
 TELPHER_MPI_CALL(int, Comm_create, (MPI_Comm comm, MPI_Group group, MPI_Comm *ret));
 TELPHER_MPI_CALL(int, Comm_create_group,
                  (MPI_Comm comm, MPI_Group group, int tag, MPI_Comm *ret));
