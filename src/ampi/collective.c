@@ -11,7 +11,8 @@ tp_ampi_side_at(const struct tp_ampi_side *side, int rank)
     const struct tp_ampi_type *type = tp_ampi_type_get(side->type);
 
     if (side->types != NULL) {
-        return side->at + side->displs[rank];
+        return side->at +
+               (side->displs != NULL ? side->displs[rank] : side->addresses[rank]);
     }
     return side->at + (type->ub - type->lb) * (side->displs != NULL
                                                    ? (MPI_Aint)side->displs[rank]
@@ -95,9 +96,8 @@ start_all(const struct tp_ampi_call *call, const struct tp_ampi_side *side, bool
     return error;
 }
 
-/* Waits for all, also after an error. @return the first error */
-static int
-wait_all(struct tp_ampi_request **requests, int count, int error)
+int
+tp_ampi_wait_all(struct tp_ampi_request **requests, int count, int error)
 {
     for (int i = 0; i < count; i++) {
         int own = tp_ampi_wait(requests[i], MPI_STATUS_IGNORE);
@@ -173,7 +173,7 @@ gather_at_root(const struct tp_ampi_call *call)
                              tp_ampi_side_at(&call->in, call->root),
                              tp_ampi_side_count(&call->in, call->root), call->in.type);
         }
-        error = wait_all(requests, call->comm->size, error);
+        error = tp_ampi_wait_all(requests, call->comm->size, error);
     }
     tp_free(requests);
     return error;
@@ -202,7 +202,7 @@ scatter_at_root(const struct tp_ampi_call *call)
                              tp_ampi_side_count(&call->out, call->root), call->out.type,
                              call->in.at, call->in.count, call->in.type);
         }
-        error = wait_all(requests, call->comm->size, error);
+        error = tp_ampi_wait_all(requests, call->comm->size, error);
     }
     tp_free(requests);
     return error;
@@ -297,7 +297,7 @@ tp_ampi_run_alltoall(const struct tp_ampi_call *call)
     if (error == MPI_SUCCESS) {
         error = copy_block(&call->out, comm->rank, &call->in, comm->rank);
     }
-    error = wait_all(requests, 2 * comm->size, error);
+    error = tp_ampi_wait_all(requests, 2 * comm->size, error);
     tp_free(requests);
     return error;
 }

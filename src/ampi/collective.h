@@ -13,6 +13,7 @@ struct tp_ampi_side {
     const int *counts; /**< by rank; NULL: count for each */
     const int
         *displs; /**< in extents, or in bytes with types; NULL: one after the other */
+    const MPI_Aint *addresses; /**< instead of displs: in bytes */
     const MPI_Datatype *types; /**< by rank; NULL: type */
 };
 
@@ -37,11 +38,19 @@ int tp_ampi_run_allreduce(const struct tp_ampi_call *call);
 int tp_ampi_run_reduce_scatter(const struct tp_ampi_call *call);
 int tp_ampi_run_scan(const struct tp_ampi_call *call);
 int tp_ampi_run_exscan(const struct tp_ampi_call *call);
+int tp_ampi_run_neighbor_allgather(const struct tp_ampi_call *call);
+int tp_ampi_run_neighbor_alltoall(const struct tp_ampi_call *call);
+
+/** Neighbours of the calling rank; 0 without a topology. */
+int tp_ampi_source_count(const struct tp_ampi_comm *comm);
+int tp_ampi_destination_count(const struct tp_ampi_comm *comm);
 
 /** Where the block of a rank begins, its number of elements, and their type. */
 char *tp_ampi_side_at(const struct tp_ampi_side *side, int rank);
 size_t tp_ampi_side_count(const struct tp_ampi_side *side, int rank);
 MPI_Datatype tp_ampi_side_type(const struct tp_ampi_side *side, int rank);
+/** Waits for all requests, also after an error. @return the first error */
+int tp_ampi_wait_all(struct tp_ampi_request **requests, int count, int error);
 /** Copies elements inside of this process. @return MPI_SUCCESS, MPI_ERR_NO_MEM */
 int tp_ampi_copy(const void *from, size_t from_count, MPI_Datatype from_type, void *to,
                  size_t to_count, MPI_Datatype to_type);

@@ -157,7 +157,12 @@ find(MPI_Comm handle, const char *name)
 #define TYPED(buffer, ns, ds, ts)                                                      \
     OUTS(.at = (char *)(uintptr_t)(buffer), .counts = (ns), .displs = (ds),            \
          .types = (ts), .type = MPI_BYTE)
+#define ADDRESSED(buffer, ns, as, ts)                                                  \
+    OUTS(.at = (char *)(uintptr_t)(buffer), .counts = (ns), .addresses = (as),         \
+         .types = (ts), .type = MPI_BYTE)
 #define NOTHING OUTS(.type = MPI_BYTE)
+#define SOURCES tp_ampi_source_count(comm)
+#define DESTINATIONS tp_ampi_destination_count(comm)
 
 /*
  * COLLECTIVE(name, non-blocking name, algorithm, parameters, arguments, out side, its ranks, in
@@ -274,4 +279,32 @@ COLLECTIVE(Exscan, Iexscan, exscan,
     (const void *out, void *in, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm_handle),
     (out, in, count, type, op, comm_handle),
     BUFFER(out, count, type), ALL, BUFFER(in, count, type), ALL, op, NO_ROOT);
+COLLECTIVE(Neighbor_allgather, Ineighbor_allgather, neighbor_allgather,
+    (const void *out, int out_count, MPI_Datatype out_type, void *in, int in_count, MPI_Datatype in_type,
+     MPI_Comm comm_handle),
+    (out, out_count, out_type, in, in_count, in_type, comm_handle),
+    BUFFER(out, out_count, out_type), DESTINATIONS, BUFFER(in, in_count, in_type), SOURCES, MPI_OP_NULL, NO_ROOT);
+COLLECTIVE(Neighbor_allgatherv, Ineighbor_allgatherv, neighbor_allgather,
+    (const void *out, int out_count, MPI_Datatype out_type, void *in, const int in_counts[], const int displs[],
+     MPI_Datatype in_type, MPI_Comm comm_handle),
+    (out, out_count, out_type, in, in_counts, displs, in_type, comm_handle),
+    BUFFER(out, out_count, out_type), DESTINATIONS, BLOCKS(in, in_counts, displs, in_type), SOURCES,
+    MPI_OP_NULL, NO_ROOT);
+COLLECTIVE(Neighbor_alltoall, Ineighbor_alltoall, neighbor_alltoall,
+    (const void *out, int out_count, MPI_Datatype out_type, void *in, int in_count, MPI_Datatype in_type,
+     MPI_Comm comm_handle),
+    (out, out_count, out_type, in, in_count, in_type, comm_handle),
+    BUFFER(out, out_count, out_type), DESTINATIONS, BUFFER(in, in_count, in_type), SOURCES, MPI_OP_NULL, NO_ROOT);
+COLLECTIVE(Neighbor_alltoallv, Ineighbor_alltoallv, neighbor_alltoall,
+    (const void *out, const int out_counts[], const int out_displs[], MPI_Datatype out_type, void *in,
+     const int in_counts[], const int in_displs[], MPI_Datatype in_type, MPI_Comm comm_handle),
+    (out, out_counts, out_displs, out_type, in, in_counts, in_displs, in_type, comm_handle),
+    BLOCKS(out, out_counts, out_displs, out_type), DESTINATIONS, BLOCKS(in, in_counts, in_displs, in_type), SOURCES,
+    MPI_OP_NULL, NO_ROOT);
+COLLECTIVE(Neighbor_alltoallw, Ineighbor_alltoallw, neighbor_alltoall,
+    (const void *out, const int out_counts[], const MPI_Aint out_displs[], const MPI_Datatype out_types[], void *in,
+     const int in_counts[], const MPI_Aint in_displs[], const MPI_Datatype in_types[], MPI_Comm comm_handle),
+    (out, out_counts, out_displs, out_types, in, in_counts, in_displs, in_types, comm_handle),
+    ADDRESSED(out, out_counts, out_displs, out_types), DESTINATIONS,
+    ADDRESSED(in, in_counts, in_displs, in_types), SOURCES, MPI_OP_NULL, NO_ROOT);
 /* clang-format on */

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "ampi/topology.h"
 #include "base/alloc.h"
 
 enum {
@@ -78,6 +79,7 @@ tp_ampi_comm_unref(struct tp_ampi_comm *comm)
         tp_ampi_group_unref(comm->group);
         tp_ampi_errhandler_unref(comm->errhandler);
         tp_ampi_info_destroy(comm->info);
+        tp_ampi_topology_unref(comm->topology);
         tp_free(comm);
     }
 }
@@ -185,7 +187,11 @@ tp_ampi_comm_dup(struct tp_ampi_comm *comm, struct tp_ampi_comm **ret)
         return error;
     }
     comm->group->refs++;
-    return tp_ampi_comm_create(comm->owner, comm->group, context, comm, ret);
+    error = tp_ampi_comm_create(comm->owner, comm->group, context, comm, ret);
+    if (error == MPI_SUCCESS) {
+        (*ret)->topology = tp_ampi_topology_ref(comm->topology);
+    }
+    return error;
 }
 
 /* ---- of a group ---- */

@@ -176,6 +176,7 @@ enum telpher_mpi_compare {
 #include "mpi_collective.h"
 #include "mpi_objects.h"
 #include "mpi_point_to_point.h"
+#include "mpi_topology.h"
 #include "mpi_types.h"
 #include "mpi_world.h"
 
