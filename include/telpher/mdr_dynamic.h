@@ -45,10 +45,41 @@ TELPHER_CALL void telpher_mdr_pup_bytes(telpher_mdr_pup *pup, void *data, size_t
 /**
  * Moves the object of @p call to process @p rank, after this entry and the light threads that
  * use the object have ended. Messages and channels follow it. The last call counts.
- * @return TELPHER_OK, TELPHER_ERR_RANGE (no such process), TELPHER_ERR_INVALID (the class has no
+ * @return TELPHER_OK, TELPHER_ERR_RANGE (no such process), TELPHER_ERR_BUSY (the object waits in
+ *         telpher_mdr_sync()), TELPHER_ERR_INVALID (the class has no
  *         pup function, or the call has no object of an array)
  */
 TELPHER_CALL telpher_status telpher_mdr_migrate(telpher_mdr_call *call, uint32_t rank);
+
+/* ---- load balancing ---- */
+
+/** An object as a balancer sees it. */
+typedef struct telpher_mdr_load {
+    telpher_mdr_index index;
+    uint32_t rank; /**< process that it is in; the balancer writes where it shall be */
+    uint64_t
+        ns; /**< [ns] processor time of its entries since the last synchronisation */
+} telpher_mdr_load;
+
+/** Spreads objects over @p size processes. Runs in process 0. */
+typedef void (*telpher_mdr_balancer_fn)(telpher_mdr_load *loads, size_t count,
+                                        uint32_t size, void *user);
+
+/**
+ * Sets the balancer instead of that of TELPHER_MDR_BALANCER; before telpher_mdr_run(), in all
+ * processes. NULL: objects stay. @return TELPHER_OK, TELPHER_ERR_BUSY (the runtime runs)
+ */
+TELPHER_CALL telpher_status telpher_mdr_balancer_set(telpher_mdr *mdr,
+                                                     telpher_mdr_balancer_fn fn,
+                                                     void *user);
+/**
+ * The object of @p call waits until all of its array have called this. The balancer then spreads
+ * them, and entry @p entry, which takes no parameters, runs in each where it is. Messages are
+ * delivered meanwhile. Undoes a telpher_mdr_migrate() of the same entry.
+ * @return TELPHER_OK, TELPHER_ERR_RANGE (no such entry), TELPHER_ERR_INVALID (the entry takes
+ *         parameters, or the object cannot move), TELPHER_ERR_BUSY (it waits already)
+ */
+TELPHER_CALL telpher_status telpher_mdr_sync(telpher_mdr_call *call, uint32_t entry);
 
 /* ---- channels ---- */
 

@@ -256,6 +256,7 @@ free_array(struct tp_mdr_array_state *a)
     tp_map_fini(&a->elements);
     tp_map_fini(&a->places);
     tp_free(a->heard_by);
+    tp_free(a->loads);
     tp_free(a);
 }
 

@@ -77,6 +77,14 @@ deliver_to_array(telpher_mdr *mdr, struct tp_mdr_delivery *d)
     case TP_MDR_BROADCAST:
         tp_mdr_invoke_all(mdr, a, d);
         break;
+    case TP_MDR_LOADS:
+    case TP_MDR_SPREAD:
+        if (d->kept == NULL || d->buffer_count != 1 || !a->mobile) {
+            tp_mdr_fail(mdr, TELPHER_ERR_PROTO, "loads without a list");
+            break;
+        }
+        tp_mdr_loads_receive(mdr, a, d->kept);
+        break;
     case TP_MDR_LOCATED:
         tp_mdr_place_receive(mdr, d->h);
         break;

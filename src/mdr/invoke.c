@@ -107,7 +107,10 @@ tp_mdr_run_entry(telpher_mdr *mdr, struct tp_mdr_element *e,
     if ((entry->flags & TELPHER_MDR_WAITS) != 0) {
         start_light(mdr, e, entry, &call, d);
     } else {
+        uint64_t start = tp_mdr_measure(mdr, e);
+
         entry->run(&call);
+        tp_mdr_measured(mdr, e, start);
     }
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Entries that may wait: each runs on a light thread. */
-#include "mdr/mdr_int.h"
+#include "mdr/object_int.h"
 
 #include "base/alloc.h"
 
@@ -10,6 +10,22 @@ destroy(struct tp_mdr_waiting_entry *e)
     tp_list_remove(&e->link);
     tp_mdr_message_destroy(e->message);
     tp_free(e);
+}
+
+/* The time of the object counts while its light thread runs. */
+static void
+begin_measure(struct tp_mdr_waiting_entry *e)
+{
+    e->start =
+        e->message != NULL ? tp_mdr_measure(e->call.mdr, e->message->element) : 0;
+}
+
+static void
+end_measure(struct tp_mdr_waiting_entry *e)
+{
+    if (e->start != 0) {
+        tp_mdr_measured(e->call.mdr, e->message->element, e->start);
+    }
 }
 
 static void
@@ -32,9 +48,11 @@ run_entry(void *arg)
 {
     struct tp_mdr_waiting_entry *e = arg;
 
+    begin_measure(e);
     if (!e->call.mdr->exiting) { /* else the run ended before it began */
         e->run(&e->call);
     }
+    end_measure(e);
     destroy(e);
 }
 
@@ -73,8 +91,12 @@ tp_mdr_lights_run(telpher_mdr *mdr)
 telpher_status
 tp_mdr_light_suspend(telpher_mdr *mdr)
 {
+    struct tp_mdr_waiting_entry *e = mdr->lights.current->arg;
+
     if (!mdr->exiting) {
+        end_measure(e);
         tp_lights_suspend(&mdr->lights);
+        begin_measure(e);
     }
     return mdr->exiting ? TELPHER_ERR_CANCELED : TELPHER_OK;
 }

@@ -8,7 +8,7 @@
 
 #include <stdbool.h>
 
-#include <telpher/mdr.h>
+#include <telpher/mdr_dynamic.h>
 
 #include "base/compiler.h"
 #include "base/container/list.h"
@@ -22,9 +22,17 @@ enum {
     TP_MDR_ERROR_BYTES = 256,
 };
 
+/** Values of TELPHER_MDR_BALANCER. */
+enum tp_mdr_balancer {
+    TP_MDR_BALANCE_NONE,
+    TP_MDR_BALANCE_REFINE,
+    TP_MDR_BALANCE_GREEDY
+};
+
 /** Settings: src/base/settings/mdr.def. */
 struct tp_mdr_settings {
     int credits, threads;
+    int balancer; /**< enum tp_mdr_balancer */
     size_t stack_bytes;
 };
 
@@ -40,6 +48,8 @@ enum tp_mdr_kind {
     TP_MDR_FUTURE,
     TP_MDR_CHANNEL, /**< parameters: struct tp_mdr_sent, then the program's */
     TP_MDR_MIGRATE, /**< parameters: struct tp_mdr_migrant; a buffer: the packed element */
+    TP_MDR_LOADS, /**< to process 0; a buffer: the loads of elements that wait */
+    TP_MDR_SPREAD, /**< its answer: where they shall be */
     TP_MDR_LOCATED, /**< to the home: root has the element */
     TP_MDR_EXIT, /**< index.at[0] is the status */
     TP_MDR_POLL, /**< id is the wave */
@@ -64,7 +74,8 @@ struct tp_mdr_header {
         root; /**< of the tree that forwards it; messages to an element: the sender */
     uint64_t id; /**< of the array; FUTURE: the generation */
     int32_t at[3]; /**< index; FUTURE: at[0] is the slot */
-    uint32_t moves; /**< of the element, as the sender knows its place */
+    uint32_t
+        moves; /**< of the element, as the sender knows its place; SPREAD: its number */
 };
 _Static_assert(sizeof(struct tp_mdr_header) == 32, "parameters are aligned to 16");
 
@@ -89,6 +100,7 @@ struct tp_mdr_waiting_entry {
     telpher_mdr_entry_fn run;
     telpher_mdr_call call;
     struct tp_mdr_message *message; /**< owned; NULL: the main function */
+    uint64_t start; /**< of the measured time: balance.c */
 };
 
 struct tp_mdr_slot {
@@ -131,6 +143,9 @@ struct telpher_mdr {
     struct tp_map arrays; /**< id to struct tp_mdr_array_state */
     uint64_t array_counter;
     struct tp_list leaving; /**< elements that move or end */
+    void (*balance)(telpher_mdr_load *loads, size_t count, uint32_t size, void *user);
+    void *balance_user;
+    bool synced; /**< an element waits that was not reported */
     struct tp_list partial; /**< reductions with contributions to pass on */
     struct tp_list local; /**< messages of this process to itself */
     struct tp_mdr_out *out; /**< one for each process */

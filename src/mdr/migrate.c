@@ -21,6 +21,9 @@ telpher_mdr_migrate(telpher_mdr_call *call, uint32_t rank)
     if (e == NULL) {
         return TELPHER_ERR_INVALID;
     }
+    if (e->sync != TP_MDR_RUNS) {
+        return tp_mdr_error(mdr, TELPHER_ERR_BUSY, "the object waits for its array");
+    }
     if (!e->array->mobile) {
         return tp_mdr_error(mdr, TELPHER_ERR_INVALID,
                             "objects of class %s cannot move: it has no pup function, "
@@ -46,8 +49,11 @@ migrant_of(telpher_mdr *mdr, struct tp_mdr_element *e)
         .id = e->array->proxy.id,
         .at = {e->index.at[0], e->index.at[1], e->index.at[2]},
         .moves = e->moves + 1};
-    const struct tp_mdr_migrant head = {.contributed = e->contributed,
-                                        .heard = e->heard};
+    const struct tp_mdr_migrant head = {
+        .contributed = e->contributed,
+        .heard = e->heard,
+        .syncs = e->syncs,
+        .resume = e->sync == TP_MDR_RESUMES ? e->resume + 1u : 0};
     struct tp_mdr_message *m = tp_mdr_message_create(&h, &head, sizeof(head));
     telpher_status status = TELPHER_ERR_NO_MEMORY;
 
@@ -87,6 +93,7 @@ depart(telpher_mdr *mdr, struct tp_mdr_element *e)
         def->destroy(&call);
     }
     tp_mdr_element_remove(e);
+    mdr->synced = true;
     tp_mdr_send_kept(mdr, target, m);
     tp_mdr_note_place(mdr, a, index, target, moves);
 }
@@ -131,6 +138,9 @@ tp_mdr_migrant_receive(telpher_mdr *mdr, struct tp_mdr_array_state *a,
     e->moves = m->header.moves;
     e->contributed = head->contributed;
     e->heard = head->heard;
+    e->syncs = head->syncs;
+    e->sync = head->resume != 0 ? TP_MDR_RESUMES : TP_MDR_RUNS;
+    e->resume = (uint16_t)(head->resume - 1);
     e->moving = true;
     m->header.flags |= TP_MDR_HERE;
     return true;
@@ -155,6 +165,9 @@ tp_mdr_migrant_unpack(telpher_mdr *mdr, struct tp_mdr_array_state *a,
     }
     tp_mdr_note_arrival(mdr, e);
     tp_mdr_catch_up(mdr, e);
+    if (e->sync == TP_MDR_RESUMES) {
+        tp_mdr_resume(mdr, e);
+    }
 }
 
 void

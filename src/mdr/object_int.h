@@ -5,8 +5,6 @@
 
 #include <stddef.h>
 
-#include <telpher/mdr_dynamic.h>
-
 #include "mdr/mdr_int.h"
 
 /** First parameters of CREATE. */
@@ -58,7 +56,19 @@ struct tp_mdr_array_state {
     uint64_t heard; /**< number of the last broadcast */
     uint64_t reported; /**< number in the last report to process 0 */
     uint64_t *heard_by; /**< [processes]; process 0 */
+    uint64_t waiting; /**< elements here that called telpher_mdr_sync() */
+    telpher_mdr_load *loads; /**< of all elements that did; process 0 */
+    uint64_t load_count;
+    uint32_t spreads; /**< synchronisations that have ended; process 0 */
     uint64_t away; /**< elements that left and have not arrived */
+};
+
+/** Synchronisation of an element. */
+enum tp_mdr_sync {
+    TP_MDR_RUNS = 0,
+    TP_MDR_WAITS = 1, /**< for others in this process */
+    TP_MDR_REPORTED = 2, /**< process 0 knows */
+    TP_MDR_RESUMES = 3, /**< where it moves to */
 };
 
 /** An element in this process; the object follows. */
@@ -73,7 +83,11 @@ struct tp_mdr_element {
     bool moving; /**< packed or not unpacked yet: messages wait in the local queue */
     uint64_t contributed; /**< reductions */
     uint64_t heard; /**< number of its last broadcast */
-    struct tp_list channels; /**< of struct tp_mdr_channel_end */
+    uint64_t ns; /**< processor time of its entries since the last synchronisation */
+    uint32_t syncs; /**< synchronisations that it entered */
+    uint8_t sync; /**< enum tp_mdr_sync */
+    uint16_t resume; /**< entry that ends the synchronisation */
+    struct tp_list channels; /**< of struct tp_mdr_end */
 };
 
 static inline void *
@@ -185,8 +199,9 @@ struct telpher_mdr_pup {
 /** First parameters of MIGRATE: what an element has besides its object. */
 struct tp_mdr_migrant {
     uint64_t contributed, heard;
-    uint64_t bytes; /**< of the packed element */
-    uint64_t reserved;
+    uint32_t resume; /**< entry + 1 that runs on arrival, or 0 */
+    uint32_t syncs;
+    uint64_t reserved1;
 };
 
 /** Packs an element with its channels. The caller frees *ret_data, of malloc(). */
@@ -219,6 +234,27 @@ void tp_mdr_channels_pup(telpher_mdr_pup *pup, struct tp_mdr_element *e);
 /** The buffers of senders in this process may be reused. */
 void tp_mdr_channels_packed(struct tp_mdr_element *e);
 void tp_mdr_channels_fini(struct tp_mdr_element *e);
+
+/* ---- balance.c ---- */
+
+/** [ns] of processor time of this thread if @p e is measured, otherwise 0. */
+uint64_t tp_mdr_measure(const telpher_mdr *mdr, const struct tp_mdr_element *e);
+/** Adds the time since tp_mdr_measure(). */
+void tp_mdr_measured(telpher_mdr *mdr, struct tp_mdr_element *e, uint64_t start);
+/** Reports to process 0 the arrays whose elements in this process all wait. @return true if an element began to wait */
+bool tp_mdr_sync_reports(telpher_mdr *mdr);
+/** Handles LOADS and SPREAD, outside of callbacks. */
+void tp_mdr_loads_receive(telpher_mdr *mdr, struct tp_mdr_array_state *a,
+                          const struct tp_mdr_message *m);
+/** The entry of an element that moved or stayed runs; a message. */
+void tp_mdr_resume(telpher_mdr *mdr, struct tp_mdr_element *e);
+
+/* ---- strategy.c ---- */
+
+void tp_mdr_balance_greedy(telpher_mdr_load *loads, size_t count, uint32_t size,
+                           void *user);
+void tp_mdr_balance_refine(telpher_mdr_load *loads, size_t count, uint32_t size,
+                           void *user);
 
 /* ---- broadcast.c ---- */
 

@@ -57,6 +57,10 @@ init(telpher_mdr *mdr, telpher_context *ctx, telpher_error *err)
 {
     telpher_status status = tp_mdr_settings_load(&mdr->settings, err);
 
+    mdr->balance =
+        mdr->settings.balancer == TP_MDR_BALANCE_GREEDY   ? tp_mdr_balance_greedy
+        : mdr->settings.balancer == TP_MDR_BALANCE_REFINE ? tp_mdr_balance_refine
+                                                          : NULL;
     if (status == TELPHER_OK && ctx == NULL) {
         status = telpher_context_create(NULL, &mdr->ctx, err);
         mdr->owns_ctx = status == TELPHER_OK;
@@ -209,6 +213,7 @@ run_turn(telpher_mdr *mdr)
     worked = (!mdr->exiting && run_local(mdr)) || worked;
     worked = tp_mdr_flush(mdr) || worked;
     worked = tp_mdr_leave(mdr) || worked;
+    worked = tp_mdr_sync_reports(mdr) || worked;
     worked = telpher_progress(mdr->ctx) != 0 || worked;
     if (++mdr->turns % TURNS == 0) {
         check_peers(mdr);

@@ -9,6 +9,8 @@
 
 #define SETTINGS_OF struct tp_mdr_settings
 
+static const char *const balancers[] = {"none", "refine", "greedy", NULL};
+
 static const struct tp_config_entry entries[] = {
 #define SETTING TP_SETTING
 #include "base/settings/mdr.def"

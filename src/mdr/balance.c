@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Load balancing. A process whose elements all wait in telpher_mdr_sync() sends their times to
+ * process 0. When it has those of all elements, the balancer spreads them, and each process
+ * moves its own and resumes the others.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/alloc.h"
+#include "mdr/object_int.h"
+
+/* ---- times ---- */
+
+static uint64_t
+thread_ns(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+uint64_t
+tp_mdr_measure(const telpher_mdr *mdr, const struct tp_mdr_element *e)
+{
+    return e != NULL && mdr->balance != NULL && e->array->mobile ? thread_ns() : 0;
+}
+
+void
+tp_mdr_measured(telpher_mdr *mdr, struct tp_mdr_element *e, uint64_t start)
+{
+    (void)mdr;
+    if (start != 0) {
+        e->ns += thread_ns() - start;
+    }
+}
+
+/* ---- the program waits ---- */
+
+telpher_status
+telpher_mdr_balancer_set(telpher_mdr *mdr, telpher_mdr_balancer_fn fn, void *user)
+{
+    if (mdr->ran) {
+        return tp_mdr_error(mdr, TELPHER_ERR_BUSY,
+                            "set the balancer before telpher_mdr_run()");
+    }
+    mdr->balance = fn;
+    mdr->balance_user = user;
+    return TELPHER_OK;
+}
+
+telpher_status
+telpher_mdr_sync(telpher_mdr_call *call, uint32_t entry)
+{
+    telpher_mdr *mdr = call->mdr;
+    struct tp_mdr_element *e = tp_mdr_element_of_call(call);
+    telpher_status status = tp_mdr_check_call(mdr, &call->array, entry, 0, 0);
+
+    if (e == NULL || status != TELPHER_OK) {
+        return e == NULL ? TELPHER_ERR_INVALID : status;
+    }
+    if (!e->array->mobile || e->sync != TP_MDR_RUNS) {
+        return tp_mdr_error(mdr,
+                            e->array->mobile ? TELPHER_ERR_BUSY : TELPHER_ERR_INVALID,
+                            e->array->mobile ? "the object waits already"
+                                             : "the objects of this array cannot move");
+    }
+    tp_list_remove(&e->leaving);
+    e->sync = TP_MDR_WAITS;
+    e->syncs++;
+    e->resume = (uint16_t)entry;
+    e->array->waiting++;
+    mdr->synced = true; /* the scheduler reports when this entry has ended */
+    return TELPHER_OK;
+}
+
+/* A message with a list of loads for process @p rank. */
+static void
+send_loads(telpher_mdr *mdr, struct tp_mdr_array_state *a, uint8_t kind, uint32_t rank,
+           telpher_mdr_load *loads, size_t count)
+{
+    const struct tp_mdr_header h = {
+        .kind = kind, .root = mdr->rank, .id = a->proxy.id, .moves = a->spreads};
+    struct tp_mdr_message *m = tp_mdr_message_create(&h, NULL, 0);
+
+    if (m == NULL) {
+        free(loads);
+        tp_mdr_fail(mdr, TELPHER_ERR_NO_MEMORY, "no memory for a load balancer");
+        return;
+    }
+    m->owns_buffers = true;
+    m->buffer_count = 1;
+    m->buffers[0] = (telpher_msg_buffer){loads, count * sizeof(*loads)};
+    if (rank != mdr->rank) {
+        tp_mdr_send_kept(mdr, rank, m);
+        return;
+    }
+    mdr->sent++;
+    tp_list_push_back(&mdr->local, &m->link);
+}
+
+static void
+report(telpher_mdr *mdr, struct tp_mdr_array_state *a)
+{
+    size_t count = 0;
+    telpher_mdr_load *loads;
+
+    if (a->waiting != tp_map_count(&a->elements) || mdr->exiting) {
+        return;
+    }
+    loads = malloc((a->waiting + 1) * sizeof(*loads));
+    tp_list_for_each_entry(struct tp_mdr_element, e, &a->all, link) {
+        if (loads != NULL && e->sync == TP_MDR_WAITS) {
+            e->sync = TP_MDR_REPORTED;
+            loads[count++] = (telpher_mdr_load){e->index, mdr->rank, e->ns};
+        }
+    }
+    if (count != 0 || loads == NULL) {
+        send_loads(mdr, a, TP_MDR_LOADS, 0, loads, count);
+    } else {
+        free(loads);
+    }
+}
+
+bool
+tp_mdr_sync_reports(telpher_mdr *mdr)
+{
+    size_t cursor = 0;
+    void *value;
+
+    if (!mdr->synced) {
+        return false;
+    }
+    mdr->synced = false;
+    while (tp_map_next(&mdr->arrays, &cursor, NULL, &value)) {
+        struct tp_mdr_array_state *a = value;
+
+        if (a->waiting != 0) {
+            report(mdr, a);
+        }
+    }
+    return true;
+}
+
+/* ---- process 0 ---- */
+
+/* All elements wait: each process receives where all shall be. */
+static void
+spread(telpher_mdr *mdr, struct tp_mdr_array_state *a)
+{
+    size_t bytes = a->load_count * sizeof(*a->loads);
+
+    a->spreads++;
+    if (mdr->balance != NULL) {
+        mdr->balance(a->loads, a->load_count, mdr->size, mdr->balance_user);
+    }
+    for (uint32_t r = 0; r < mdr->size && !mdr->exiting; r++) {
+        telpher_mdr_load *copy = malloc(bytes);
+
+        if (copy == NULL) {
+            tp_mdr_fail(mdr, TELPHER_ERR_NO_MEMORY, "no memory for a load balancer");
+            break;
+        }
+        memcpy(copy, a->loads, bytes);
+        send_loads(mdr, a, TP_MDR_SPREAD, r, copy, a->load_count);
+    }
+    tp_free(a->loads);
+    a->loads = NULL;
+    a->load_count = 0;
+}
+
+static void
+collect(telpher_mdr *mdr, struct tp_mdr_array_state *a, const telpher_mdr_load *loads,
+        size_t count)
+{
+    telpher_mdr_load *all =
+        tp_realloc_array(a->loads, a->load_count + count, sizeof(*all), "mdr balancer");
+
+    if (all == NULL || a->load_count + count > a->total) {
+        a->loads = all != NULL ? all : a->loads;
+        tp_mdr_fail(mdr, all == NULL ? TELPHER_ERR_NO_MEMORY : TELPHER_ERR_PROTO,
+                    "the loads of objects cannot be collected");
+        return;
+    }
+    memcpy(all + a->load_count, loads, count * sizeof(*loads));
+    a->loads = all;
+    a->load_count += count;
+    if (a->load_count == a->total) {
+        spread(mdr, a);
+    }
+}
+
+/* ---- all processes ---- */
+
+void
+tp_mdr_resume(telpher_mdr *mdr, struct tp_mdr_element *e)
+{
+    telpher_status status;
+
+    e->sync = TP_MDR_RUNS;
+    e->ns = 0;
+    status = telpher_mdr_invoke(mdr, &e->array->proxy, e->index, e->resume, NULL, 0,
+                                NULL, 0, NULL);
+    if (status != TELPHER_OK && !mdr->exiting) {
+        tp_mdr_fail(mdr, status, "an object cannot resume");
+    }
+}
+
+static void
+settle(telpher_mdr *mdr, struct tp_mdr_element *e, uint32_t rank)
+{
+    e->array->waiting--;
+    if (rank == mdr->rank) {
+        tp_mdr_resume(mdr, e);
+        return;
+    }
+    e->sync = TP_MDR_RESUMES;
+    e->target = rank;
+    tp_list_push_back(&mdr->leaving, &e->leaving);
+}
+
+void
+tp_mdr_loads_receive(telpher_mdr *mdr, struct tp_mdr_array_state *a,
+                     const struct tp_mdr_message *m)
+{
+    const telpher_mdr_load *loads = m->buffers[0].data;
+    size_t count = m->buffers[0].len / sizeof(*loads);
+
+    if (m->status != TELPHER_OK) {
+        tp_mdr_fail(mdr, m->status, "the loads of objects did not arrive");
+        return;
+    }
+    if (m->header.kind == TP_MDR_LOADS) {
+        collect(mdr, a, loads, count);
+        return;
+    }
+    for (size_t i = 0; i < count; i++) {
+        struct tp_mdr_element *e = tp_mdr_find(a, loads[i].index);
+
+        if (loads[i].rank >= mdr->size) {
+            tp_mdr_fail(mdr, TELPHER_ERR_INVALID,
+                        "the balancer names process %u, which is not", loads[i].rank);
+            return;
+        }
+        /* one that came here by this answer may wait for the next already */
+        if (e != NULL && e->sync == TP_MDR_REPORTED && e->syncs == m->header.moves) {
+            settle(mdr, e, loads[i].rank);
+        }
+    }
+}
