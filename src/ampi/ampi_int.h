@@ -152,17 +152,8 @@ _Noreturn void tp_ampi_abort(int code);
 /** Ends this process. */
 _Noreturn void tp_ampi_exit(int code);
 
-/* ---- datatypes (type.c) ---- */
+/* ---- datatypes (type.c; more in type.h) ---- */
 
-/** [bytes] of one element, SIZE_MAX: there is no such type. */
-size_t tp_ampi_type_size(MPI_Datatype type);
-/**
- * The bytes of @p count elements, if they lie one after the other.
- * @param ret_offset, ret_len  where they begin, from the buffer's address, and their number
- * @return false: they have to be packed; only ret_len is set
- */
-bool tp_ampi_type_span(MPI_Datatype type, size_t count, ptrdiff_t *ret_offset,
-                       size_t *ret_len);
 /** Packs into @p dst, which has room for count * size. */
 void tp_ampi_type_pack(const void *buf, size_t count, MPI_Datatype type, void *dst);
 /** Unpacks @p len bytes, which may be fewer than count * size. */

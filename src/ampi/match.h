@@ -17,6 +17,7 @@ enum {
 
 enum tp_ampi_message_kind {
     TP_AMPI_EAGER = 1, /**< data follows the envelope */
+    TP_AMPI_SMALL, /**< the same, with struct tp_ampi_small */
     TP_AMPI_LONG, /**< data follows on channel `id` */
     TP_AMPI_MATCHED, /**< answer: synchronous send `id` was received */
     TP_AMPI_RELEASED, /**< answer: `len` channels, whose numbers follow, are empty */
@@ -40,6 +41,16 @@ struct tp_ampi_envelope {
     uint64_t len; /**< [bytes] of data */
 };
 _Static_assert(sizeof(struct tp_ampi_envelope) == 32, "data is aligned to 16");
+
+/** The envelope of an eager message of up to 255 bytes: with eight bytes of data and the core's
+ *  header it fits into a cache line. */
+struct tp_ampi_small {
+    uint8_t kind, len;
+    uint16_t to;
+    uint32_t context;
+    int32_t source, tag;
+};
+_Static_assert(sizeof(struct tp_ampi_small) == 16, "data is aligned to 16");
 
 /** Receives that wait for messages, and messages that wait for receives, of one context. */
 struct tp_ampi_mail {

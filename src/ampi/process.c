@@ -15,6 +15,7 @@
 #define IDLE_NS UINT64_C(100000000)
 /* Turns after which a process that never sleeps looks for a lost process. */
 #define TURNS 65536
+enum { POLLS = 64 };
 /* Time for all processes to begin and to end. */
 #define MEET_NS UINT64_C(60000000000)
 
@@ -59,6 +60,18 @@ check_peers(void)
     }
 }
 
+/* Waits a moment. telpher_progress_wait() reads the clock, which takes as long as a message. */
+static bool
+poll(void)
+{
+    for (int i = 0; i < POLLS; i++) {
+        if (telpher_progress(tp_ampi.ctx) != 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 void
 tp_ampi_turn(bool may_sleep)
 {
@@ -85,6 +98,8 @@ tp_ampi_turn(bool may_sleep)
         (void)pthread_mutex_lock(&tp_ampi.lock);
     } else if (ran || !may_sleep || !tp_list_is_empty(&tp_ampi.lights.ready)) {
         (void)telpher_progress(tp_ampi.ctx);
+    } else if (poll()) {
+        return;
     } else if (telpher_progress_wait(tp_ampi.ctx, IDLE_NS) == TELPHER_ERR_TIMEOUT) {
         check_peers();
         tp_ampi_idle();

@@ -11,6 +11,7 @@
 #include <telpher/msg.h>
 
 #include "ampi/match.h"
+#include "ampi/type.h"
 
 enum {
     TP_AMPI_HANDLER = TELPHER_HANDLERS - 10, /**< of all our messages */

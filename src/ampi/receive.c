@@ -42,22 +42,24 @@ class_of_len(const struct tp_ampi_request *req, size_t len)
     return len > req->cap ? MPI_ERR_TRUNCATE : MPI_SUCCESS;
 }
 
-static void
-copy(void *dst, const void *src, size_t len)
+static inline void
+copy(void *dst, const void *src, size_t len, bool from_device)
 {
     if (len == 0) {
         return;
     }
-    if (tp_ampi_is_device(dst) || tp_ampi_is_device(src)) {
+    if (tp_unlikely(from_device || tp_ampi_is_device(dst))) {
         (void)telpher_mem_copy(tp_ampi.ctx, dst, src, len);
+    } else if (len == sizeof(uint64_t)) { /* without a call of memcpy() */
+        memcpy(dst, src, sizeof(uint64_t));
     } else {
         memcpy(dst, src, len);
     }
 }
 
-void
-tp_ampi_take_eager(struct tp_ampi_request *req, const struct tp_ampi_envelope *env,
-                   const void *data)
+static inline void
+take(struct tp_ampi_request *req, const struct tp_ampi_envelope *env, const void *data,
+     bool from_device)
 {
     size_t len = (size_t)env->len;
 
@@ -65,9 +67,16 @@ tp_ampi_take_eager(struct tp_ampi_request *req, const struct tp_ampi_envelope *e
     if (req->packed != NULL) {
         tp_ampi_type_unpack(data, req->got, req->buf, req->count, req->type);
     } else {
-        copy(req->data, data, req->got);
+        copy(req->data, data, req->got, from_device);
     }
     tp_ampi_request_complete(req, class_of_len(req, len));
+}
+
+void
+tp_ampi_take_eager(struct tp_ampi_request *req, const struct tp_ampi_envelope *env,
+                   const void *data)
+{
+    take(req, env, data, false);
 }
 
 void
@@ -77,7 +86,7 @@ tp_ampi_take_local(struct tp_ampi_request *req, struct tp_ampi_request *sender,
     const struct tp_ampi_envelope env = {
         .source = source, .tag = sender->tag, .len = sender->cap};
 
-    tp_ampi_take_eager(req, &env, sender->data);
+    take(req, &env, sender->data, sender->cap != 0 && tp_ampi_is_device(sender->data));
     tp_ampi_request_part(sender, MPI_SUCCESS);
 }
 
@@ -196,6 +205,26 @@ on_data(const struct tp_ampi_envelope *env, uint32_t process, const void *data)
     }
 }
 
+static bool
+take_small(const telpher_msg *msg)
+{
+    const struct tp_ampi_small *small = msg->params;
+    const struct tp_ampi_envelope env = {.kind = TP_AMPI_EAGER,
+                                         .to = small->to,
+                                         .context = small->context,
+                                         .source = small->source,
+                                         .tag = small->tag,
+                                         .len = small->len};
+
+    if (msg->params_len != sizeof(*small) + small->len ||
+        env.to >= tp_ampi.rank_count) {
+        return false;
+    }
+    tp_ampi.received++;
+    on_data(&env, msg->from, small + 1);
+    return true;
+}
+
 /* Checks what the rest of this file relies on. */
 static bool
 is_sound(const telpher_msg *msg, const struct tp_ampi_envelope *env)
@@ -225,6 +254,11 @@ tp_ampi_on_message(telpher_context *ctx, telpher_msg *msg, void *user)
 
     (void)ctx;
     (void)user;
+    if (tp_likely(msg->status == TELPHER_OK &&
+                  msg->params_len >= sizeof(struct tp_ampi_small) &&
+                  env->kind == TP_AMPI_SMALL && take_small(msg))) {
+        return;
+    }
     if (msg->status != TELPHER_OK || msg->params_len < sizeof(*env) ||
         !is_sound(msg, env)) {
         tp_error("ampi", "process %u sent a message that makes no sense", msg->from);

@@ -7,18 +7,22 @@
 
 static struct tp_list free_requests = {&free_requests, &free_requests};
 
+static inline struct tp_ampi_request *
+take_request(void)
+{
+    struct tp_list *link = tp_list_pop_front(&free_requests);
+
+    return link != NULL ? tp_list_entry(link, struct tp_ampi_request, link)
+                        : tp_malloc(sizeof(struct tp_ampi_request), "MPI request");
+}
+
 struct tp_ampi_request *
 tp_ampi_request_take(enum tp_ampi_request_kind kind)
 {
-    struct tp_list *link = tp_list_pop_front(&free_requests);
-    struct tp_ampi_request *req =
-        link != NULL ? tp_list_entry(link, struct tp_ampi_request, link)
-                     : tp_malloc(sizeof(*req), "MPI request");
+    struct tp_ampi_request *req = take_request();
 
     if (req != NULL) {
-        memset(req, 0, sizeof(*req));
-        tp_list_init(&req->link);
-        req->kind = (uint8_t)kind;
+        tp_ampi_request_init(req, kind, NULL, false, NULL, 0, MPI_DATATYPE_NULL, 0, 0);
     }
     return req;
 }
@@ -55,9 +59,15 @@ tp_ampi_request_init(struct tp_ampi_request *req, enum tp_ampi_request_kind kind
                      struct tp_ampi_comm *comm, bool collective, const void *buf,
                      size_t count, MPI_Datatype type, int peer, int tag)
 {
-    memset(req, 0, sizeof(*req));
+    memset(req, 0, offsetof(struct tp_ampi_request, comm)); /* faster than all of it */
     tp_list_init(&req->link);
     req->kind = (uint8_t)kind;
+    req->owner = NULL;
+    req->waiter = NULL;
+    req->packed = NULL;
+    req->fn = NULL;
+    req->destroy = NULL;
+    req->arg = NULL;
     req->comm = comm;
     req->collective = collective;
     req->buf = (void *)(uintptr_t)buf;
@@ -72,7 +82,7 @@ tp_ampi_request_make(enum tp_ampi_request_kind kind, struct tp_ampi_comm *comm,
                      bool collective, const void *buf, size_t count, MPI_Datatype type,
                      int peer, int tag, struct tp_ampi_request **ret)
 {
-    struct tp_ampi_request *req = tp_ampi_request_take(kind);
+    struct tp_ampi_request *req = take_request();
 
     if (req == NULL) {
         return MPI_ERR_NO_MEM;

@@ -21,6 +21,34 @@ tp_ampi_transmit(uint32_t process, const struct tp_ampi_envelope *env, const voi
                             sizeof(*env) + len, NULL, 0, NULL, NULL);
 }
 
+static inline bool
+is_small(const struct tp_ampi_place *place, size_t len)
+{
+    return len <= UINT8_MAX && place->local <= UINT16_MAX;
+}
+
+static telpher_status
+transmit_small(uint32_t process, const struct tp_ampi_envelope *env, const void *data)
+{
+    size_t len = (size_t)env->len;
+
+    tp_ampi.sent++;
+    *(struct tp_ampi_small *)(void *)tp_ampi.out =
+        (struct tp_ampi_small){.kind = TP_AMPI_SMALL,
+                               .len = (uint8_t)len,
+                               .to = (uint16_t)env->to,
+                               .context = env->context,
+                               .source = env->source,
+                               .tag = env->tag};
+    if (len == sizeof(uint64_t)) { /* without a call of memcpy() */
+        memcpy(tp_ampi.out + sizeof(struct tp_ampi_small), data, sizeof(uint64_t));
+    } else if (len != 0) {
+        memcpy(tp_ampi.out + sizeof(struct tp_ampi_small), data, len);
+    }
+    return telpher_msg_send(tp_ampi.ctx, process, TP_AMPI_HANDLER, tp_ampi.out,
+                            sizeof(struct tp_ampi_small) + len, NULL, 0, NULL, NULL);
+}
+
 static size_t
 eager_max(uint32_t process)
 {
@@ -103,7 +131,10 @@ tp_ampi_send_now(struct tp_ampi_comm *comm, bool collective, const void *buf,
     if (len > eager_max(place->process)) {
         return false;
     }
-    status = tp_ampi_transmit(place->process, &env, (const char *)buf + offset, len);
+    status =
+        is_small(place, len)
+            ? transmit_small(place->process, &env, (const char *)buf + offset)
+            : tp_ampi_transmit(place->process, &env, (const char *)buf + offset, len);
     *ret_error = status >= 0 ? MPI_SUCCESS : send_failed(comm, status, to);
     return true;
 }

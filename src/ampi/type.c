@@ -74,17 +74,16 @@
     X(MPI_COMPLEX8, 4)                                                                 \
     X(MPI_COMPLEX16, 8)
 
-#define PREDEFINED 64
 #define SIZE_OF(handle) ((size_t)(((uint32_t)(handle) >> 8) & 0xff))
 #define NUMBER_OF(handle) ((uint32_t)(handle)&0xff)
 
-static struct tp_ampi_type predefined[PREDEFINED];
-static struct tp_ampi_run runs_of[PREDEFINED][2];
+struct tp_ampi_type tp_ampi_predefined[TP_AMPI_PREDEFINED];
+static struct tp_ampi_run runs_of[TP_AMPI_PREDEFINED][2];
 
 static void
 define(MPI_Datatype handle, const char *name, size_t align)
 {
-    struct tp_ampi_type *type = &predefined[NUMBER_OF(handle)];
+    struct tp_ampi_type *type = &tp_ampi_predefined[NUMBER_OF(handle)];
     struct tp_ampi_run *runs = runs_of[NUMBER_OF(handle)];
 
     runs[0].len = SIZE_OF(handle);
@@ -107,7 +106,7 @@ static void
 define_pair(MPI_Datatype handle, const char *name, size_t align, size_t at,
             size_t second)
 {
-    struct tp_ampi_type *type = &predefined[NUMBER_OF(handle)];
+    struct tp_ampi_type *type = &tp_ampi_predefined[NUMBER_OF(handle)];
     struct tp_ampi_run *runs = runs_of[NUMBER_OF(handle)];
     size_t end = at + second, first = SIZE_OF(handle) - second;
 
@@ -133,18 +132,16 @@ define_all(void)
 }
 
 struct tp_ampi_type *
-tp_ampi_type_get(MPI_Datatype handle)
+tp_ampi_type_get_made(MPI_Datatype handle)
 {
     if (!tp_ampi_is_predefined(handle)) {
         return tp_ampi_handle_get(handle, TP_AMPI_TYPE);
     }
-    if (tp_unlikely(predefined[NUMBER_OF(MPI_BYTE)].handle == 0)) {
-        define_all();
+    if (tp_ampi_predefined[NUMBER_OF(MPI_BYTE)].handle != 0) {
+        return NULL;
     }
-    return NUMBER_OF(handle) < PREDEFINED && handle != MPI_DATATYPE_NULL &&
-                   predefined[NUMBER_OF(handle)].handle == handle
-               ? &predefined[NUMBER_OF(handle)]
-               : NULL;
+    define_all();
+    return tp_ampi_type_get(handle);
 }
 
 struct tp_ampi_type *
@@ -347,27 +344,6 @@ tp_ampi_type_unref(MPI_Datatype handle)
         tp_ampi_handle_destroy(handle);
         destroy(type);
     }
-}
-
-size_t
-tp_ampi_type_size(MPI_Datatype handle)
-{
-    const struct tp_ampi_type *type = tp_ampi_type_get(handle);
-
-    return type != NULL && type->committed ? type->size : SIZE_MAX;
-}
-
-bool
-tp_ampi_type_span(MPI_Datatype handle, size_t count, ptrdiff_t *ret_offset,
-                  size_t *ret_len)
-{
-    const struct tp_ampi_type *type = tp_ampi_type_get(handle);
-
-    *ret_len = type->size * count;
-    *ret_offset = type->run_count > 0 ? type->runs[0].at : 0;
-    return *ret_len == 0 || type->dense ||
-           (type->run_count == 1 &&
-            (count == 1 || type->ub - type->lb == (MPI_Aint)type->size));
 }
 
 void

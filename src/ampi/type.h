@@ -30,8 +30,47 @@ struct tp_ampi_type {
     char name[MPI_MAX_OBJECT_NAME];
 };
 
+enum { TP_AMPI_PREDEFINED = 64 };
+extern struct tp_ampi_type tp_ampi_predefined[TP_AMPI_PREDEFINED];
+struct tp_ampi_type *tp_ampi_type_get_made(MPI_Datatype handle);
+
 /** The type of a handle. NULL: there is none. */
-struct tp_ampi_type *tp_ampi_type_get(MPI_Datatype handle);
+static inline struct tp_ampi_type *
+tp_ampi_type_get(MPI_Datatype handle)
+{
+    struct tp_ampi_type *type =
+        &tp_ampi_predefined[(uint32_t)handle % TP_AMPI_PREDEFINED];
+
+    return tp_likely(type->handle == handle) ? type : tp_ampi_type_get_made(handle);
+}
+
+/** [bytes] of one element, SIZE_MAX: there is no such type. */
+static inline size_t
+tp_ampi_type_size(MPI_Datatype handle)
+{
+    const struct tp_ampi_type *type = tp_ampi_type_get(handle);
+
+    return type != NULL && type->committed ? type->size : SIZE_MAX;
+}
+
+/**
+ * The bytes of @p count elements, if they lie one after the other.
+ * @param ret_offset, ret_len  where they begin, from the buffer's address, and their number
+ * @return false: they have to be packed; only ret_len is set
+ */
+static inline bool
+tp_ampi_type_span(MPI_Datatype handle, size_t count, ptrdiff_t *ret_offset,
+                  size_t *ret_len)
+{
+    const struct tp_ampi_type *type = tp_ampi_type_get(handle);
+
+    *ret_len = type->size * count;
+    *ret_offset = type->run_count > 0 ? type->runs[0].at : 0;
+    return *ret_len == 0 || type->dense ||
+           (type->run_count == 1 &&
+            (count == 1 || type->ub - type->lb == (MPI_Aint)type->size));
+}
+
 /** The same for a call, which reports the error. */
 struct tp_ampi_type *tp_ampi_type_find(MPI_Datatype handle);
 
