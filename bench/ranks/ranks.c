@@ -436,9 +436,9 @@ check_pattern(struct ranks_pair *p, const struct ranks_pattern *pattern,
 int
 ranks_check_main(int argc, char **argv)
 {
-    struct ranks_options o = {.min_bytes = 64,
-                              .max_bytes = 16384,
-                              .iterations = 3,
+    struct ranks_options o = {.min_bytes = 4096,
+                              .max_bytes = 4096,
+                              .iterations = 2,
                               .warmup = 1,
                               .window = 4,
                               .partitions = 4,

@@ -1,0 +1,77 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# usage: scripts/gpu/omb.sh BUILD-FOLDER [RESULTS-FOLDER [PART...]]
+# On a machine with an NVIDIA GPU, its OpenCL driver and an MPI: OSU's patterns between two processes with buffers on
+# the GPU, three ways side by side: copies to and from host memory around each call (mpi_host), libtelpher-mpi-device in
+# front of the MPI (mpi), and the MPI's own device support where it says that it has some (cuda). Latency with one and
+# with several buffers, bandwidths, five collectives, and validation of all patterns. Parts: check, latency, bandwidth,
+# collectives (all of them). MPI=openmpi|mpich (the first that is there), KIND="opencl cuda", SIZES=4K:16M.
+set -uo pipefail
+build=$(cd "$1" && pwd)
+results=${2:-$build/gpu-omb}
+shift $(($# < 2 ? $# : 2))
+parts=${*:-check latency bandwidth collectives}
+mkdir -p "$results"
+results=$(cd "$results" && pwd) || exit
+cd "$(dirname "$0")/../.." || exit
+. scripts/gpu/step.sh
+bench=$build/bin/telpher-bench
+SIZES=${SIZES:-4K:16M}
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+for mpi in ${MPI:-openmpi mpich}; do
+    command -v "mpirun.$mpi" >/dev/null && [ -e "$build/libexec/telpher/telpher-bench-$mpi.so" ] && break
+done
+device=$build/lib/libtelpher-mpi-device-$mpi.so
+launch() { # RANKS PRELOADED-LIBRARY COMMAND…
+    local ranks=$1 library=$2
+    shift 2
+    if [ "$mpi" = mpich ]; then
+        mpirun.mpich -n "$ranks" ${library:+-genv LD_PRELOAD "$library"} "$@"
+    else
+        mpirun.openmpi --oversubscribe -n "$ranks" ${library:+-x LD_PRELOAD="$library"} "$@"
+    fi
+}
+
+# ways NAME RANKS COMMAND…: one after the other, each into a file of rows in JSON
+ways() {
+    local name=$1 ranks=$2 kind
+    shift 2
+    for kind in ${KIND:-opencl cuda}; do
+        step "$name-$kind-host" 280 launch "$ranks" "" "$bench" "$@" -r mpi_host -d "$kind" -f json
+        step "$name-$kind-device" 280 launch "$ranks" "$device" "$bench" "$@" -r mpi -d "$kind" -f json
+    done
+    step "$name-cuda-own" 280 launch "$ranks" "" "$bench" "$@" -r mpi -d cuda -f json # refused by an MPI without CUDA
+}
+
+part_check() {
+    step check-host 280 launch 2 "" "$bench" check -r mpi_host -d opencl
+    # what libtelpher-mpi-device refuses, it refuses by name: persistent requests, windows, neighbors
+    for pattern in latency bw bibw bcast allreduce alltoall allgather gather scatter reduce ialltoall; do
+        step "check-$pattern" 100 launch 2 "$device" "$bench" "$pattern" -c -i 5 -x 1 -m 64:1M -d opencl \
+            $(case $pattern in latency | bw | bibw) echo D D ;; esac)
+    done
+}
+part_latency() {
+    ways latency 2 latency -m "$SIZES" D D
+    ways latency-multiple 2 latency -m "$SIZES" -b multiple -W 8 D D
+}
+part_bandwidth() {
+    ways bw 2 bw -m "$SIZES" -W 16 -i 20 D D
+    ways bibw 2 bibw -m "$SIZES" -W 16 -i 20 D D
+}
+part_collectives() {
+    local ranks pattern
+    for pattern in bcast allreduce alltoall allgather reduce; do
+        for ranks in 2 4; do
+            ways "$pattern-$ranks" "$ranks" "$pattern" -m 4K:4M -i 100
+        done
+    done
+}
+
+LINES_SHOWN=${LINES_SHOWN:-14}
+for part in $parts; do
+    "part_$part"
+done
+cat "$results"/*-host.txt "$results"/*-device.txt "$results"/*-own.txt 2>/dev/null | grep '^{' >"$results/omb.json"
+"$bench" plot "$results/omb.json" -o "$results/omb.svg" || true
+steps_end
