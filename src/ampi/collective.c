@@ -2,6 +2,7 @@
 /* Collective exchanges. MPI-3.1, chapter 5; trees and rings as in Thakur, Rabenseifner, Gropp 2005. */
 #include "ampi/collective.h"
 
+#include "ampi/process.h"
 #include "ampi/type.h"
 #include "base/alloc.h"
 
@@ -61,15 +62,29 @@ tp_ampi_copy(const void *from, size_t from_count, MPI_Datatype from_type, void *
     return MPI_SUCCESS;
 }
 
+/* The same for a call whose memory may be a device's; types there have no gaps. */
+static int
+copy(const struct tp_ampi_call *call, const void *from, size_t from_count,
+     MPI_Datatype from_type, void *to, size_t to_count, MPI_Datatype to_type)
+{
+    size_t len = TP_MIN(tp_ampi_type_size(from_type) * from_count,
+                        tp_ampi_type_size(to_type) * to_count);
+
+    if (!call->device) {
+        return tp_ampi_copy(from, from_count, from_type, to, to_count, to_type);
+    }
+    return len == 0 ? MPI_SUCCESS : tp_ampi_copy_memory(call->comm, to, from, len);
+}
+
 /* ---- blocks of a side ---- */
 
 static int
-copy_block(const struct tp_ampi_side *out, int from, const struct tp_ampi_side *in,
-           int to)
+copy_block(const struct tp_ampi_call *call, const struct tp_ampi_side *out, int from,
+           const struct tp_ampi_side *in, int to)
 {
-    return tp_ampi_copy(tp_ampi_side_at(out, from), tp_ampi_side_count(out, from),
-                        tp_ampi_side_type(out, from), tp_ampi_side_at(in, to),
-                        tp_ampi_side_count(in, to), tp_ampi_side_type(in, to));
+    return copy(call, tp_ampi_side_at(out, from), tp_ampi_side_count(out, from),
+                tp_ampi_side_type(out, from), tp_ampi_side_at(in, to),
+                tp_ampi_side_count(in, to), tp_ampi_side_type(in, to));
 }
 
 /* Starts a receive of each block of a side, or a send, except the own one's. */
@@ -168,10 +183,9 @@ gather_at_root(const struct tp_ampi_call *call)
     if (requests != NULL) {
         error = start_all(call, &call->in, false, requests);
         if (error == MPI_SUCCESS && call->out.at != MPI_IN_PLACE) {
-            error =
-                tp_ampi_copy(call->out.at, call->out.count, call->out.type,
-                             tp_ampi_side_at(&call->in, call->root),
-                             tp_ampi_side_count(&call->in, call->root), call->in.type);
+            error = copy(call, call->out.at, call->out.count, call->out.type,
+                         tp_ampi_side_at(&call->in, call->root),
+                         tp_ampi_side_count(&call->in, call->root), call->in.type);
         }
         error = tp_ampi_wait_all(requests, call->comm->size, error);
     }
@@ -197,10 +211,9 @@ scatter_at_root(const struct tp_ampi_call *call)
     if (requests != NULL) {
         error = start_all(call, &call->out, true, requests);
         if (error == MPI_SUCCESS && call->in.at != MPI_IN_PLACE) {
-            error =
-                tp_ampi_copy(tp_ampi_side_at(&call->out, call->root),
-                             tp_ampi_side_count(&call->out, call->root), call->out.type,
-                             call->in.at, call->in.count, call->in.type);
+            error = copy(call, tp_ampi_side_at(&call->out, call->root),
+                         tp_ampi_side_count(&call->out, call->root), call->out.type,
+                         call->in.at, call->in.count, call->in.type);
         }
         error = tp_ampi_wait_all(requests, call->comm->size, error);
     }
@@ -229,9 +242,9 @@ tp_ampi_run_allgather(const struct tp_ampi_call *call)
     int before = (comm->rank - 1 + comm->size) % comm->size;
 
     if (call->out.at != MPI_IN_PLACE) {
-        error = tp_ampi_copy(call->out.at, call->out.count, call->out.type,
-                             tp_ampi_side_at(in, comm->rank),
-                             tp_ampi_side_count(in, comm->rank), in->type);
+        error = copy(call, call->out.at, call->out.count, call->out.type,
+                     tp_ampi_side_at(in, comm->rank),
+                     tp_ampi_side_count(in, comm->rank), in->type);
     }
     for (int step = 0; step < comm->size - 1 && error == MPI_SUCCESS; step++) {
         int give = (comm->rank - step + comm->size) % comm->size;
@@ -267,10 +280,13 @@ alltoall_in_place(const struct tp_ampi_call *call)
         if (packed == NULL) {
             return MPI_ERR_NO_MEM;
         }
-        tp_ampi_type_pack(tp_ampi_side_at(&call->in, peer), count, type, packed);
-        error = tp_ampi_sendrecv(call->comm, true, packed, size, MPI_BYTE, peer,
-                                 call->tag, tp_ampi_side_at(&call->in, peer), count,
-                                 type, peer, call->tag, MPI_STATUS_IGNORE);
+        error = copy(call, tp_ampi_side_at(&call->in, peer), count, type, packed, size,
+                     MPI_BYTE);
+        if (error == MPI_SUCCESS) {
+            error = tp_ampi_sendrecv(call->comm, true, packed, size, MPI_BYTE, peer,
+                                     call->tag, tp_ampi_side_at(&call->in, peer), count,
+                                     type, peer, call->tag, MPI_STATUS_IGNORE);
+        }
         tp_free(packed);
     }
     return error;
@@ -295,7 +311,7 @@ tp_ampi_run_alltoall(const struct tp_ampi_call *call)
         error = start_all(call, &call->out, true, requests + comm->size);
     }
     if (error == MPI_SUCCESS) {
-        error = copy_block(&call->out, comm->rank, &call->in, comm->rank);
+        error = copy_block(call, &call->out, comm->rank, &call->in, comm->rank);
     }
     error = tp_ampi_wait_all(requests, 2 * comm->size, error);
     tp_free(requests);

@@ -24,6 +24,7 @@ struct tp_ampi_call {
     struct tp_ampi_side out, in; /**< out.at may be MPI_IN_PLACE */
     MPI_Op op;
     int root, tag;
+    bool device; /**< a side is in device memory */
 };
 
 /* The algorithms; return an error class that has been reported. */
@@ -44,6 +45,8 @@ int tp_ampi_run_neighbor_alltoall(const struct tp_ampi_call *call);
 /** Neighbours of the calling rank; 0 without a topology. */
 int tp_ampi_source_count(const struct tp_ampi_comm *comm);
 int tp_ampi_destination_count(const struct tp_ampi_comm *comm);
+/** A reduction of device memory, in copies in host memory. */
+int tp_ampi_run_staged(const struct tp_ampi_call *call);
 
 /** Where the block of a rank begins, its number of elements, and their type. */
 char *tp_ampi_side_at(const struct tp_ampi_side *side, int rank);

@@ -14,9 +14,30 @@ is_type(MPI_Datatype type)
     return tp_ampi_type_size(type) != SIZE_MAX;
 }
 
+/* Blocks in device memory are sent and received there; they cannot be packed. */
+static int
+check_memory(struct tp_ampi_call *call, const struct tp_ampi_side *side, int ranks)
+{
+    if (side->at == NULL || !tp_ampi_is_device(side->at)) {
+        return MPI_SUCCESS;
+    }
+    call->device = true;
+    for (int i = 0; i < (side->types != NULL ? ranks : 1); i++) {
+        const struct tp_ampi_type *type = tp_ampi_type_get(tp_ampi_side_type(side, i));
+
+        if (!type->dense) {
+            return tp_ampi_error(call->comm, MPI_ERR_BUFFER,
+                                 "%s: elements of %s in device memory have gaps; copy "
+                                 "them to host memory",
+                                 call->name, type->name);
+        }
+    }
+    return MPI_SUCCESS;
+}
+
 /* Counts, types and memory of a side. @param ranks  0: the side does not count here */
 static int
-check_side(const struct tp_ampi_call *call, const struct tp_ampi_side *side, int ranks)
+check_side(struct tp_ampi_call *call, const struct tp_ampi_side *side, int ranks)
 {
     if (ranks == 0 || side->at == MPI_IN_PLACE) {
         return MPI_SUCCESS;
@@ -40,19 +61,13 @@ check_side(const struct tp_ampi_call *call, const struct tp_ampi_side *side, int
         return tp_ampi_error(call->comm, MPI_ERR_COUNT, "%s: count %d", call->name,
                              (int)side->count);
     }
-    return side->at != NULL && tp_ampi_is_device(side->at)
-               ? tp_ampi_error(
-                     call->comm, MPI_ERR_BUFFER,
-                     "%s: collectives do not take device memory yet; copy it to host "
-                     "memory",
-                     call->name)
-               : MPI_SUCCESS;
+    return check_memory(call, side, ranks);
 }
 
 enum { NO_ROOT = -100 };
 
 static int
-check(const struct tp_ampi_call *call, int out_ranks, int in_ranks)
+check(struct tp_ampi_call *call, int out_ranks, int in_ranks)
 {
     int error;
 
@@ -78,7 +93,8 @@ check(const struct tp_ampi_call *call, int out_ranks, int in_ranks)
 static int
 run(const struct tp_ampi_call *call)
 {
-    int error = call->run(call);
+    int error = call->device && call->op != MPI_OP_NULL ? tp_ampi_run_staged(call)
+                                                        : call->run(call);
 
     return error == MPI_ERR_NO_MEM
                ? tp_ampi_error(call->comm, error, "%s: no memory", call->name)

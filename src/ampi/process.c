@@ -356,3 +356,13 @@ tp_ampi_class_of(telpher_status status)
         return MPI_ERR_OTHER;
     }
 }
+
+int
+tp_ampi_copy_memory(struct tp_ampi_comm *comm, void *to, const void *from, size_t len)
+{
+    telpher_status status = telpher_mem_copy(tp_ampi.ctx, to, from, len);
+
+    return tp_ampi_error(comm, tp_ampi_class_of(status),
+                         "cannot copy %zu bytes of device memory: %s", len,
+                         telpher_status_name(status));
+}

@@ -80,6 +80,10 @@ tp_ampi_is_device(const void *at)
            info.kind != TELPHER_MEM_HOST;
 }
 
+/** Copies between memories of any kinds. @return an error class, reported to @p comm */
+int tp_ampi_copy_memory(struct tp_ampi_comm *comm, void *to, const void *from,
+                        size_t len);
+
 /* Calls that use shared state stand between these two. */
 static inline void
 tp_ampi_enter(void)

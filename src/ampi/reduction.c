@@ -5,6 +5,7 @@
  */
 #include "ampi/collective.h"
 #include "ampi/op.h"
+#include "ampi/process.h"
 #include "ampi/type.h"
 #include "base/alloc.h"
 
@@ -337,5 +338,73 @@ tp_ampi_run_exscan(const struct tp_ampi_call *call)
         error = send_value(call, &sum, comm->rank + 1);
     }
     sum_end(&sum);
+    return error;
+}
+
+/* ---- device memory ---- */
+
+/* Elements of a reduction's operand. */
+static size_t
+operand_count(const struct tp_ampi_call *call)
+{
+    size_t count = 0;
+
+    if (call->run != tp_ampi_run_reduce_scatter) {
+        return call->in.count;
+    }
+    for (int i = 0; i < call->comm->size; i++) {
+        count += tp_ampi_side_count(&call->in, i);
+    }
+    return count;
+}
+
+/* Replaces a side's memory by host memory. @param filled  its content is copied */
+static int
+stage(const struct tp_ampi_call *call, struct tp_ampi_side *side, size_t bytes,
+      bool filled)
+{
+    char *at = side->at;
+
+    side->at = tp_malloc(TP_MAX(bytes, 1u), "MPI reduction");
+    if (side->at == NULL) {
+        return MPI_ERR_NO_MEM;
+    }
+    return filled ? tp_ampi_copy_memory(call->comm, side->at, at, bytes) : MPI_SUCCESS;
+}
+
+int
+tp_ampi_run_staged(const struct tp_ampi_call *call)
+{
+    size_t size = tp_ampi_type_size(call->in.type), all = size * operand_count(call);
+    bool in_place = call->out.at == MPI_IN_PLACE, out_staged = false, in_staged = false;
+    bool has_result = call->run != tp_ampi_run_reduce || call->comm->rank == call->root;
+    size_t result = in_place || call->run != tp_ampi_run_reduce_scatter
+                        ? all
+                        : size * tp_ampi_side_count(&call->in, call->comm->rank);
+    struct tp_ampi_call staged = *call;
+    int error = MPI_SUCCESS;
+
+    staged.device = false;
+    if (!in_place) {
+        error = stage(call, &staged.out, all, true);
+        out_staged = true;
+    }
+    if (error == MPI_SUCCESS && has_result) {
+        error = stage(call, &staged.in, result,
+                      in_place || call->run == tp_ampi_run_exscan);
+        in_staged = true;
+    }
+    if (error == MPI_SUCCESS) {
+        error = staged.run(&staged);
+    }
+    if (error == MPI_SUCCESS && has_result) {
+        error = tp_ampi_copy_memory(call->comm, call->in.at, staged.in.at, result);
+    }
+    if (out_staged) {
+        tp_free(staged.out.at);
+    }
+    if (in_staged) {
+        tp_free(staged.in.at);
+    }
     return error;
 }

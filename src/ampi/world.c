@@ -122,6 +122,12 @@ PMPI_Abort(MPI_Comm comm, int code)
 }
 TP_MPI_NAME(Abort);
 
+struct telpher_context *
+AMPI_Context(void)
+{
+    return tp_ampi.ctx;
+}
+
 double
 PMPI_Wtime(void)
 {

@@ -44,6 +44,11 @@ TELPHER_MPI_CALL(int, Comm_test_inter, (MPI_Comm comm, int *flag));
 TELPHER_MPI_CALL(int, Comm_set_name, (MPI_Comm comm, const char *name));
 TELPHER_MPI_CALL(int, Comm_get_name, (MPI_Comm comm, char *name, int *length));
 
+/** This rank's process as a rank of Telpher: for device memory, with <telpher/mem.h> and
+ *  <telpher/opencl.h>. Valid from MPI_Init() to MPI_Finalize(), NULL otherwise; borrowed. */
+struct telpher_context;
+__attribute__((visibility("default"))) struct telpher_context *AMPI_Context(void);
+
 #ifdef __cplusplus
 }
 #endif

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Device memory in all calls that take a buffer: simulated, which the CPU cannot touch.
+ * usage: telpher launch -n N -- ampi_device [+vp M] */
+#include <mpi.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <telpher/mem.h>
+
+enum { MAX = 5000 };
+
+static int rank, size, failures;
+static int host[MAX], result[MAX], *out, *in; /* out, in: device memory */
+
+#define EXPECT(condition)                                                              \
+    do {                                                                               \
+        if (!(condition) && failures++ < 10) {                                         \
+            fprintf(stderr, "rank %d of %d, line %d: %s: FAILED\n", rank, size,        \
+                    __LINE__, #condition);                                             \
+        }                                                                              \
+    } while (0)
+
+static int
+value(int r, int i)
+{
+    return (r + 1) * 10007 + i;
+}
+
+/* out gets this rank's values, in gets -1. */
+static void
+fill(int count)
+{
+    for (int i = 0; i < count; i++) {
+        host[i] = value(rank, i);
+        result[i] = -1;
+    }
+    EXPECT(telpher_mem_copy(AMPI_Context(), out, host, (size_t)count * 4) ==
+           TELPHER_OK);
+    EXPECT(telpher_mem_copy(AMPI_Context(), in, result, (size_t)count * 4) ==
+           TELPHER_OK);
+}
+
+/* The content of in, at result. */
+static const int *
+fetch(int count)
+{
+    EXPECT(telpher_mem_copy(AMPI_Context(), result, in, (size_t)count * 4) ==
+           TELPHER_OK);
+    return result;
+}
+
+static int
+sum(int i)
+{
+    int all = 0;
+
+    for (int r = 0; r < size; r++) {
+        all += value(r, i);
+    }
+    return all;
+}
+
+static void
+test_exchanges(int n)
+{
+    MPI_Request request;
+
+    fill(n * size);
+    MPI_Bcast(rank == 0 ? out : in, n, MPI_INT, 0, MPI_COMM_WORLD);
+    EXPECT(rank == 0 || fetch(n)[n - 1] == value(0, n - 1));
+    MPI_Iallgather(out, n, MPI_INT, in, n, MPI_INT, MPI_COMM_WORLD, &request);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+    fetch(n * size);
+    for (int r = 0; r < size; r++) {
+        EXPECT(result[r * n] == value(r, 0) &&
+               result[r * n + n - 1] == value(r, n - 1));
+    }
+    fill(n * size);
+    MPI_Alltoall(out, n, MPI_INT, in, n, MPI_INT, MPI_COMM_WORLD);
+    fetch(n * size);
+    for (int r = 0; r < size; r++) {
+        EXPECT(result[r * n] == value(r, rank * n));
+    }
+    MPI_Alltoall(MPI_IN_PLACE, n, MPI_INT, in, n, MPI_INT, MPI_COMM_WORLD);
+    fetch(n * size);
+    EXPECT(result[n * size - 1] == value(rank, n * size - 1));
+    MPI_Gather(out, n, MPI_INT, in, n, MPI_INT, size - 1, MPI_COMM_WORLD);
+    if (rank == size - 1) {
+        EXPECT(fetch(n * size)[0] == value(0, 0));
+    }
+    MPI_Scatter(out, n, MPI_INT, in, n, MPI_INT, 0, MPI_COMM_WORLD);
+    EXPECT(fetch(n)[1] == value(0, rank * n + 1));
+}
+
+static void
+test_reductions(int n)
+{
+    int before = 0;
+
+    fill(n * size);
+    MPI_Allreduce(out, in, n, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    EXPECT(fetch(n)[n - 1] == sum(n - 1));
+    MPI_Allreduce(MPI_IN_PLACE, in, n, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
+    EXPECT(fetch(n)[n - 1] == sum(n - 1));
+    fill(n * size);
+    MPI_Reduce(out, rank == 0 ? in : NULL, n, MPI_INT, MPI_SUM, 0, MPI_COMM_WORLD);
+    EXPECT(fetch(n)[0] == (rank == 0 ? sum(0) : -1));
+    MPI_Reduce_scatter_block(out, in, n, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    EXPECT(fetch(n)[2] == sum(rank * n + 2));
+    fill(n * size);
+    MPI_Exscan(out, in, n, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    for (int r = 0; r < rank; r++) {
+        before += value(r, 3);
+    }
+    EXPECT(fetch(n)[3] == (rank == 0 ? -1 : before));
+    MPI_Reduce(out, result, n, MPI_INT, MPI_SUM, 0, MPI_COMM_WORLD); /* to the host */
+    EXPECT(rank != 0 || result[1] == sum(1));
+}
+
+static void
+test_gaps(void)
+{
+    MPI_Datatype column;
+
+    MPI_Type_vector(4, 1, 3, MPI_INT, &column);
+    MPI_Type_commit(&column);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    EXPECT(MPI_Bcast(out, 1, column, 0, MPI_COMM_WORLD) == MPI_ERR_BUFFER);
+    MPI_Type_free(&column);
+}
+
+static int *
+take(void)
+{
+    void *ret = NULL;
+
+    if (telpher_mem_alloc(AMPI_Context(), TELPHER_MEM_SIM, MAX * sizeof(int), &ret) !=
+        TELPHER_OK) {
+        MPI_Abort(MPI_COMM_WORLD, 1);
+    }
+    return ret;
+}
+
+int
+main(int argc, char **argv)
+{
+    int all;
+
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    out = take();
+    in = take();
+    test_exchanges(5);
+    test_exchanges(MAX / size);
+    test_reductions(5);
+    test_reductions(MAX / size);
+    test_gaps();
+    MPI_Allreduce(&failures, &all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    telpher_mem_free(AMPI_Context(), out);
+    telpher_mem_free(AMPI_Context(), in);
+    MPI_Finalize();
+    return all != 0;
+}
