@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Device memory in all calls that take a buffer: simulated, which the CPU cannot touch.
- * usage: telpher launch -n N -- ampi_device [+vp M] */
+/* Device memory in all calls that take a buffer: simulated, which the CPU cannot touch, or a device's.
+ * usage: telpher launch -n N -- ampi_device [sim|opencl|cuda] [+vp M] */
 #include <mpi.h>
 #include <stdio.h>
 #include <string.h>
@@ -130,12 +130,13 @@ test_gaps(void)
 }
 
 static int *
-take(void)
+take(uint32_t kind)
 {
     void *ret = NULL;
 
-    if (telpher_mem_alloc(AMPI_Context(), TELPHER_MEM_SIM, MAX * sizeof(int), &ret) !=
+    if (telpher_mem_alloc(AMPI_Context(), kind, MAX * sizeof(int), &ret) !=
         TELPHER_OK) {
+        fprintf(stderr, "rank %d: no device memory of this kind\n", rank);
         MPI_Abort(MPI_COMM_WORLD, 1);
     }
     return ret;
@@ -144,13 +145,17 @@ take(void)
 int
 main(int argc, char **argv)
 {
+    const char *name = argc > 1 ? argv[1] : "sim";
+    uint32_t kind = strcmp(name, "cuda") == 0     ? TELPHER_MEM_CUDA
+                    : strcmp(name, "opencl") == 0 ? TELPHER_MEM_OPENCL
+                                                  : TELPHER_MEM_SIM;
     int all;
 
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
-    out = take();
-    in = take();
+    out = take(kind);
+    in = take(kind);
     test_exchanges(5);
     test_exchanges(MAX / size);
     test_reductions(5);
@@ -159,6 +164,9 @@ main(int argc, char **argv)
     MPI_Allreduce(&failures, &all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
     telpher_mem_free(AMPI_Context(), out);
     telpher_mem_free(AMPI_Context(), in);
+    if (rank == 0 && all == 0) {
+        printf("device memory (%s): good\n", name);
+    }
     MPI_Finalize();
     return all != 0;
 }
