@@ -31,23 +31,26 @@ launch() { # RANKS PRELOADED-LIBRARY COMMAND…
         mpirun.openmpi --oversubscribe -n "$ranks" ${library:+-x LD_PRELOAD="$library"} "$@"
     fi
 }
+export -f launch # for timeout, which runs programs
+export mpi
+start=(bash -c 'launch "$@"' launch)
 
 # ways NAME RANKS COMMAND…: one after the other, each into a file of rows in JSON
 ways() {
     local name=$1 ranks=$2 kind
     shift 2
     for kind in ${KIND:-opencl cuda}; do
-        step "$name-$kind-host" 280 launch "$ranks" "" "$bench" "$@" -r mpi_host -d "$kind" -f json
-        step "$name-$kind-device" 280 launch "$ranks" "$device" "$bench" "$@" -r mpi -d "$kind" -f json
+        step "$name-$kind-host" 280 "${start[@]}" "$ranks" "" "$bench" "$@" -r mpi_host -d "$kind" -f json
+        step "$name-$kind-device" 280 "${start[@]}" "$ranks" "$device" "$bench" "$@" -r mpi -d "$kind" -f json
     done
-    step "$name-cuda-own" 280 launch "$ranks" "" "$bench" "$@" -r mpi -d cuda -f json # refused by an MPI without CUDA
+    step "$name-cuda-own" 280 "${start[@]}" "$ranks" "" "$bench" "$@" -r mpi -d cuda -f json # refused by an MPI without CUDA
 }
 
 part_check() {
-    step check-host 280 launch 2 "" "$bench" check -r mpi_host -d opencl
+    step check-host 280 "${start[@]}" 2 "" "$bench" check -r mpi_host -d opencl
     # what libtelpher-mpi-device refuses, it refuses by name: persistent requests, windows, neighbors
     for pattern in latency bw bibw bcast allreduce alltoall allgather gather scatter reduce ialltoall; do
-        step "check-$pattern" 100 launch 2 "$device" "$bench" "$pattern" -c -i 5 -x 1 -m 64:1M -d opencl \
+        step "check-$pattern" 100 "${start[@]}" 2 "$device" "$bench" "$pattern" -r mpi -c -i 5 -x 1 -m 64:1M -d opencl \
             $(case $pattern in latency | bw | bibw) echo D D ;; esac)
     done
 }
