@@ -275,7 +275,7 @@ TELPHER_CALL telpher_status telpher_mdr_broadcast(telpher_mdr *mdr,
 /**
  * Contributes this element's value to the array's next reduction. The nth contributions of all
  * elements make the nth result, which goes to @p target; target and @p op are the same in all.
- * @param data  [len] bytes, at most telpher_msg_params_max() - 128, the same length in all; a multiple of 8 for the built-in operations.
+ * @param data  [len] bytes, at most telpher_msg_params_max() - 160, the same length in all; a multiple of 8 for the built-in operations.
  * @return TELPHER_OK, TELPHER_ERR_INVALID (operation, length or target), TELPHER_ERR_NO_MEMORY.
  *         Unequal contributions end the run with TELPHER_ERR_INVALID and name class and number.
  */

@@ -40,6 +40,80 @@ TELPHER_CALL int telpher_mdr_pup_mode(const telpher_mdr_pup *pup);
 /** Counts, packs or unpacks @p len bytes at @p data, in host or device memory. */
 TELPHER_CALL void telpher_mdr_pup_bytes(telpher_mdr_pup *pup, void *data, size_t len);
 
+/* ---- objects that come and go ---- */
+
+/** An index of the program's own: up to 8 bytes, in a sparse array of 2 dimensions. */
+static inline telpher_mdr_index
+telpher_mdr_index_of(const void *bytes, size_t len)
+{
+    telpher_mdr_index index = {{0, 0, 0}};
+
+    for (size_t i = 0; i < len && i < 8; i++) {
+        ((unsigned char *)index.at)[i] = ((const unsigned char *)bytes)[i];
+    }
+    return index;
+}
+
+/**
+ * Creates an array without elements; telpher_mdr_insert() adds them.
+ * @param dims  1 or 2: indices are any numbers; 3: from -2^20 to 2^20 - 1.
+ * @return as telpher_mdr_array_create()
+ */
+TELPHER_CALL telpher_status telpher_mdr_sparse_create(telpher_mdr *mdr,
+                                                      uint32_t class_id, uint32_t dims,
+                                                      telpher_mdr_array *ret_array);
+
+#define TELPHER_MDR_ANY_PROCESS UINT32_MAX
+
+/**
+ * Inserts an element into a sparse array; its `create` runs with the parameters. If the caller is
+ * an element of the same array, the new one takes part in its next reduction and hears the
+ * broadcasts that it has not heard; otherwise in those that process 0 has not completed. Messages
+ * for an index that has no element wait for it.
+ * @param call  of the entry, or of the main function.
+ * @param rank  process to be in, or TELPHER_MDR_ANY_PROCESS.
+ * @return TELPHER_OK, TELPHER_ERR_INVALID (the array is not sparse), TELPHER_ERR_RANGE (index or
+ *         process, or parameters too long), as telpher_mdr_invoke(). An index that has an element
+ *         already ends the run with TELPHER_ERR_EXISTS, which names it.
+ */
+TELPHER_CALL telpher_status telpher_mdr_insert(telpher_mdr_call *call,
+                                               const telpher_mdr_array *array,
+                                               telpher_mdr_index index, uint32_t rank,
+                                               const void *params, size_t params_len);
+/**
+ * Ends the object of @p call, an element of a sparse array, after this entry and the light threads
+ * that use it. `destroy` runs. Reductions that it has not contributed to do without it. Sections
+ * may not have it as a member.
+ * @return TELPHER_OK, TELPHER_ERR_INVALID (the call has no object of a sparse array)
+ */
+TELPHER_CALL telpher_status telpher_mdr_remove(telpher_mdr_call *call);
+
+/* ---- sections ---- */
+
+/** Some elements of an array. Plain data: may be a parameter. */
+typedef struct telpher_mdr_section {
+    telpher_mdr_array array;
+    uint64_t number;
+} telpher_mdr_section;
+
+/**
+ * Names @p count elements, from any process; those of a sparse array must have been inserted.
+ * @return TELPHER_OK, TELPHER_ERR_RANGE (no such index, or none at all), as telpher_mdr_invoke()
+ */
+TELPHER_CALL telpher_status telpher_mdr_section_create(
+    telpher_mdr *mdr, const telpher_mdr_array *array, const telpher_mdr_index *members,
+    size_t count, telpher_mdr_section *ret_section);
+/** Invokes an entry of all members; in the order of broadcasts where objects may move.
+ *  @return as telpher_mdr_invoke() */
+TELPHER_CALL telpher_status
+telpher_mdr_section_broadcast(telpher_mdr *mdr, const telpher_mdr_section *section,
+                              uint32_t entry, const void *params, size_t params_len);
+/** As telpher_mdr_contribute(), to the section's next reduction, which its members make.
+ *  @return also TELPHER_ERR_NOT_FOUND (the object is no member) */
+TELPHER_CALL telpher_status telpher_mdr_section_contribute(
+    telpher_mdr_call *call, const telpher_mdr_section *section, const void *data,
+    size_t len, uint32_t op, const telpher_mdr_target *target);
+
 /* ---- migration ---- */
 
 /**

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/hash.h"
 
 #define TOTAL_MAX ((uint64_t)1 << 40)
 
@@ -28,7 +29,8 @@ tp_mdr_total(const telpher_mdr *mdr, const telpher_mdr_array *array)
 bool
 tp_mdr_is_mobile(const telpher_mdr *mdr, const telpher_mdr_array *array)
 {
-    return array->dims != 0 && mdr->classes[array->class_id]->pup != NULL;
+    return tp_mdr_is_sparse(array) ||
+           (array->dims != 0 && mdr->classes[array->class_id]->pup != NULL);
 }
 
 /* Element @c linear of @c total lies in the block of this rank: rank r has the elements from
@@ -45,6 +47,12 @@ telpher_mdr_home(const telpher_mdr *mdr, const telpher_mdr_array *array,
 {
     uint64_t linear, total = array->dims <= 3 ? tp_mdr_total(mdr, array) : 0;
 
+    if (array->dims <= 3 && tp_mdr_is_sparse(array)) {
+        return tp_mdr_key(array, index, &linear)
+                   ? (uint32_t)(tp_hash_add(TP_HASH_START, &linear, sizeof(linear)) %
+                                mdr->size)
+                   : UINT32_MAX;
+    }
     if (total == 0 || total > TOTAL_MAX || !tp_mdr_key(array, index, &linear) ||
         linear >= total) {
         return UINT32_MAX;
@@ -165,7 +173,7 @@ check_array(telpher_mdr *mdr, const telpher_mdr_array *array)
                             "an array has 1 to 3 dimensions, not %u", array->dims);
     }
     for (uint32_t d = 0; d < array->dims; d++) {
-        if (array->extent[d] < 1) {
+        if (array->extent[d] < 1 && !tp_mdr_is_sparse(array)) {
             return tp_mdr_error(mdr, TELPHER_ERR_INVALID,
                                 "dimension %u of an array has %d elements", d,
                                 array->extent[d]);
@@ -210,7 +218,29 @@ telpher_mdr_array_create(telpher_mdr *mdr, uint32_t class_id, uint32_t dims,
                             "an array has 1 to 3 dimensions, not %u", dims);
     }
     memcpy(array.extent, extent, dims * sizeof(*extent));
+    if (array.extent[0] == 0) {
+        return tp_mdr_error(mdr, TELPHER_ERR_INVALID,
+                            "dimension 0 of an array has 0 elements");
+    }
     status = create_array(mdr, &array, params, params_len);
+    if (status == TELPHER_OK) {
+        *ret_array = array;
+    }
+    return status;
+}
+
+telpher_status
+telpher_mdr_sparse_create(telpher_mdr *mdr, uint32_t class_id, uint32_t dims,
+                          telpher_mdr_array *ret_array)
+{
+    telpher_mdr_array array = {.class_id = class_id, .dims = dims};
+    telpher_status status;
+
+    if (dims < 1) {
+        return tp_mdr_error(mdr, TELPHER_ERR_INVALID,
+                            "an array has 1 to 3 dimensions, not 0");
+    }
+    status = create_array(mdr, &array, NULL, 0);
     if (status == TELPHER_OK) {
         *ret_array = array;
     }
@@ -250,6 +280,7 @@ static void
 free_array(struct tp_mdr_array_state *a)
 {
     tp_mdr_reductions_fini(a);
+    tp_mdr_sections_fini(a);
     tp_list_for_each_entry_safe(struct tp_mdr_element, e, &a->all, link) {
         tp_mdr_element_remove(e);
     }

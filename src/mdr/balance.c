@@ -61,11 +61,14 @@ telpher_mdr_sync(telpher_mdr_call *call, uint32_t entry)
     if (e == NULL || status != TELPHER_OK) {
         return e == NULL ? TELPHER_ERR_INVALID : status;
     }
-    if (!e->array->mobile || e->sync != TP_MDR_RUNS) {
-        return tp_mdr_error(mdr,
-                            e->array->mobile ? TELPHER_ERR_BUSY : TELPHER_ERR_INVALID,
-                            e->array->mobile ? "the object waits already"
-                                             : "the objects of this array cannot move");
+    if (!e->array->mobile || tp_mdr_is_sparse(&e->array->proxy)) {
+        return tp_mdr_error(mdr, TELPHER_ERR_INVALID,
+                            "objects of class %s are not balanced: it has no pup "
+                            "function, or they are a group or a sparse array",
+                            mdr->classes[e->array->proxy.class_id]->name);
+    }
+    if (e->sync != TP_MDR_RUNS) {
+        return tp_mdr_error(mdr, TELPHER_ERR_BUSY, "the object waits already");
     }
     tp_list_remove(&e->leaving);
     e->sync = TP_MDR_WAITS;

@@ -104,11 +104,23 @@ tp_mdr_heard_receive(telpher_mdr *mdr, const struct tp_mdr_header *h, uint32_t f
 
 /* ---- delivery ---- */
 
+static bool
+is_for(const struct tp_mdr_element *e, const struct tp_mdr_header *h)
+{
+    const struct tp_mdr_section_state *s;
+
+    if ((h->flags & TP_MDR_MEMBERS) == 0) {
+        return true;
+    }
+    s = tp_mdr_section_of(e->array, tp_mdr_section_in(h));
+    return s != NULL && tp_mdr_is_member(s, e);
+}
+
 static void
 run(telpher_mdr *mdr, struct tp_mdr_element *e, const telpher_mdr_entry *entry,
     const struct tp_mdr_delivery *d)
 {
-    if (!e->moving && !mdr->exiting) {
+    if (!e->moving && !mdr->exiting && is_for(e, d->h)) {
         e->heard = TP_MAX(e->heard, number_in(d->h));
         tp_mdr_run_entry(mdr, e, entry, d);
     }
@@ -138,7 +150,7 @@ number_and_forward(telpher_mdr *mdr, struct tp_mdr_array_state *a,
 
     *h = *d->h;
     h->root = 0;
-    h->flags = 0;
+    h->flags &= TP_MDR_MEMBERS;
     memcpy(h->at, &number, sizeof(number));
     status = tp_mdr_forward(mdr, h, NULL, 0, d->params, d->params_len);
     if (status != TELPHER_OK && !mdr->exiting) {
@@ -163,15 +175,34 @@ remember(telpher_mdr *mdr, struct tp_mdr_array_state *a,
     return true;
 }
 
+static void
+run_all(telpher_mdr *mdr, struct tp_mdr_array_state *a, const telpher_mdr_entry *entry,
+        const struct tp_mdr_delivery *d)
+{
+    uint64_t number = number_in(d->h);
+
+    if (a->mobile && !remember(mdr, a, d)) {
+        return;
+    }
+    tp_list_for_each_entry(struct tp_mdr_element, e, &a->all, link) {
+        if (!a->mobile || e->heard < number) {
+            run(mdr, e, entry, d);
+        }
+    }
+    if (a->mobile) {
+        tp_mdr_report_heard(mdr, a);
+    }
+}
+
 void
 tp_mdr_invoke_all(telpher_mdr *mdr, struct tp_mdr_array_state *a,
                   struct tp_mdr_delivery *d)
 {
-    const telpher_mdr_entry *entry = tp_mdr_entry_of(mdr, a, d);
+    bool section = d->h->kind == TP_MDR_SECTION;
+    const telpher_mdr_entry *entry = section ? NULL : tp_mdr_entry_of(mdr, a, d);
     struct tp_mdr_header numbered;
-    uint64_t number;
 
-    if (entry == NULL) {
+    if (entry == NULL && !section) {
         tp_mdr_fail(
             mdr, TELPHER_ERR_PROTO,
             "a message to all for an entry that is not here, or of a proxy that was "
@@ -184,17 +215,11 @@ tp_mdr_invoke_all(telpher_mdr *mdr, struct tp_mdr_array_state *a,
         }
         d->h = &numbered;
     }
-    number = number_in(d->h);
-    if (a->mobile && !remember(mdr, a, d)) {
-        return;
-    }
-    tp_list_for_each_entry(struct tp_mdr_element, e, &a->all, link) {
-        if (!a->mobile || e->heard < number) {
-            run(mdr, e, entry, d);
-        }
-    }
-    if (a->mobile) {
-        tp_mdr_report_heard(mdr, a);
+    if (section) {
+        a->heard = a->mobile ? number_in(d->h) : a->heard;
+        tp_mdr_section_receive(mdr, a, d);
+    } else {
+        run_all(mdr, a, entry, d);
     }
 }
 

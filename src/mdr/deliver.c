@@ -75,6 +75,7 @@ deliver_to_array(telpher_mdr *mdr, struct tp_mdr_delivery *d)
     case TP_MDR_MIGRATE:
         return migrate(mdr, a, d);
     case TP_MDR_BROADCAST:
+    case TP_MDR_SECTION:
         tp_mdr_invoke_all(mdr, a, d);
         break;
     case TP_MDR_LOADS:
@@ -86,7 +87,11 @@ deliver_to_array(telpher_mdr *mdr, struct tp_mdr_delivery *d)
         tp_mdr_loads_receive(mdr, a, d->kept);
         break;
     case TP_MDR_LOCATED:
+    case TP_MDR_GONE:
         tp_mdr_place_receive(mdr, d->h);
+        break;
+    case TP_MDR_INSERT:
+        tp_mdr_insert_receive(mdr, a, d);
         break;
     default:
         reduce(mdr, a, d);
@@ -249,7 +254,8 @@ receive_work(telpher_mdr *mdr, telpher_msg *msg)
                                 .buffer_count = msg->buffer_count,
                                 .status = msg->status};
 
-    if ((h->kind == TP_MDR_BROADCAST && (h->flags & TP_MDR_UNNUMBERED) == 0) ||
+    if (((h->kind == TP_MDR_BROADCAST || h->kind == TP_MDR_SECTION) &&
+         (h->flags & TP_MDR_UNNUMBERED) == 0) ||
         h->kind == TP_MDR_CREATE) {
         telpher_status status = tp_mdr_forward(mdr, h, NULL, 0, d.params, d.params_len);
 

@@ -6,12 +6,47 @@
 
 #include "base/alloc.h"
 
+/* Bits of a dimension in the key of a sparse array. */
+static uint32_t
+bits_of(const telpher_mdr_array *array)
+{
+    return array->dims == 3 ? 21 : 32;
+}
+
+static bool
+sparse_key(const telpher_mdr_array *array, telpher_mdr_index index, uint64_t *ret_key)
+{
+    uint32_t bits = bits_of(array);
+    int64_t limit = (int64_t)1 << (bits - 1);
+    uint64_t key = 0;
+
+    for (uint32_t d = 0; d < 3; d++) {
+        int64_t at = index.at[d];
+
+        if (d >= array->dims) {
+            if (at != 0) {
+                return false;
+            }
+            continue;
+        }
+        if (at < -limit || at >= limit) {
+            return false;
+        }
+        key = key << bits | ((uint64_t)at & (((uint64_t)1 << bits) - 1));
+    }
+    *ret_key = key;
+    return true;
+}
+
 bool
 tp_mdr_key(const telpher_mdr_array *array, telpher_mdr_index index, uint64_t *ret_key)
 {
     uint32_t dims = array->dims != 0 ? array->dims : 1;
     uint64_t key = 0;
 
+    if (tp_mdr_is_sparse(array)) {
+        return sparse_key(array, index, ret_key);
+    }
     for (uint32_t d = 0; d < 3; d++) {
         if (index.at[d] < 0 ||
             (d < dims ? index.at[d] >= array->extent[d] : index.at[d] != 0)) {
@@ -89,6 +124,7 @@ tp_mdr_element_add(telpher_mdr *mdr, struct tp_mdr_array_state *a,
     e->index = index;
     tp_list_init(&e->leaving);
     tp_list_init(&e->channels);
+    tp_list_init(&e->turns);
     tp_list_init(&e->link);
     tp_list_push_back(&a->all, &e->link);
     return e;
@@ -104,6 +140,7 @@ tp_mdr_element_remove(struct tp_mdr_element *e)
     tp_list_remove(&e->link);
     tp_list_remove(&e->leaving);
     tp_mdr_channels_fini(e);
+    tp_mdr_turns_fini(e);
     tp_free(e);
 }
 

@@ -13,6 +13,10 @@
 /* A place as the value of a map: never NULL, nor an address of this process. */
 #define PLACE_MARK ((uint64_t)1 << 63)
 
+/* The process of an element that ended. Its moves stay, so that older places are known as such
+ * when it is inserted again. */
+#define GONE UINT32_MAX
+
 struct place {
     uint32_t rank, moves;
 };
@@ -55,7 +59,7 @@ tp_mdr_place(telpher_mdr *mdr, const struct tp_mdr_array_state *a,
     struct place p;
 
     *ret_moves = 0;
-    if (!get_place(a, index, &p)) {
+    if (!get_place(a, index, &p) || p.rank == GONE) {
         return telpher_mdr_home(mdr, &a->proxy, index);
     }
     *ret_moves = p.moves;
@@ -125,7 +129,7 @@ tp_mdr_reroute(telpher_mdr *mdr, struct tp_mdr_array_state *a, struct tp_mdr_mes
     struct place p;
 
     m->header.flags |= TP_MDR_FORWARDED;
-    if (get_place(a, index, &p) && p.moves > m->header.moves) {
+    if (get_place(a, index, &p) && p.rank != GONE && p.moves > m->header.moves) {
         m->header.moves = p.moves;
         tp_mdr_send_kept(mdr, p.rank, m);
     } else if (home != mdr->rank) {
@@ -135,6 +139,28 @@ tp_mdr_reroute(telpher_mdr *mdr, struct tp_mdr_array_state *a, struct tp_mdr_mes
         return false;
     }
     return true;
+}
+
+bool
+tp_mdr_may_insert(const struct tp_mdr_array_state *a, telpher_mdr_index index,
+                  uint32_t *ret_moves)
+{
+    struct place p;
+    bool known = get_place(a, index, &p);
+
+    *ret_moves = known ? p.moves + 1 : 1;
+    return tp_mdr_find(a, index) == NULL && (!known || p.rank == GONE);
+}
+
+void
+tp_mdr_note_gone(telpher_mdr *mdr, struct tp_mdr_array_state *a,
+                 telpher_mdr_index index, uint32_t moves)
+{
+    struct place known;
+
+    if (!get_place(a, index, &known) || known.moves < moves) {
+        put_place(mdr, a, index, (struct place){GONE, moves});
+    }
 }
 
 void
@@ -162,5 +188,9 @@ tp_mdr_place_receive(telpher_mdr *mdr, const struct tp_mdr_header *h)
         tp_mdr_fail(mdr, TELPHER_ERR_PROTO, "the place of an element that is not");
         return;
     }
-    tp_mdr_note_place(mdr, a, tp_mdr_index_in(h), h->root, h->moves);
+    if (h->kind == TP_MDR_GONE) {
+        tp_mdr_note_gone(mdr, a, tp_mdr_index_in(h), h->moves);
+    } else {
+        tp_mdr_note_place(mdr, a, tp_mdr_index_in(h), h->root, h->moves);
+    }
 }

@@ -51,6 +51,9 @@ enum tp_mdr_kind {
     TP_MDR_LOADS, /**< to process 0; a buffer: the loads of elements that wait */
     TP_MDR_SPREAD, /**< its answer: where they shall be */
     TP_MDR_LOCATED, /**< to the home: root has the element */
+    TP_MDR_INSERT, /**< parameters: struct tp_mdr_newborn, then the program's */
+    TP_MDR_GONE, /**< to the home: the element ended */
+    TP_MDR_SECTION, /**< a broadcast; parameters: indices of members */
     TP_MDR_EXIT, /**< index.at[0] is the status */
     TP_MDR_POLL, /**< id is the wave */
     TP_MDR_COUNTS, /**< id is the wave; parameters: two u64 */
@@ -63,7 +66,12 @@ enum tp_mdr_kind {
 };
 
 /** Flags of a message. */
-enum { TP_MDR_FORWARDED = 1, TP_MDR_UNNUMBERED = 2, TP_MDR_HERE = 4 };
+enum {
+    TP_MDR_FORWARDED = 1,
+    TP_MDR_UNNUMBERED = 2,
+    TP_MDR_HERE = 4,
+    TP_MDR_MEMBERS = 8, /**< a broadcast to a section */
+};
 
 /** First bytes of every message. Processes of a job have the same architecture. */
 struct tp_mdr_header {
@@ -73,9 +81,10 @@ struct tp_mdr_header {
     uint32_t
         root; /**< of the tree that forwards it; messages to an element: the sender */
     uint64_t id; /**< of the array; FUTURE: the generation */
-    int32_t at[3]; /**< index; FUTURE: at[0] is the slot */
+    int32_t at[3]; /**< index; FUTURE: at[0] is the slot; broadcasts: number, section */
     uint32_t
-        moves; /**< of the element, as the sender knows its place; SPREAD: its number */
+        moves; /**< of the element, as the sender knows its place; SPREAD: its number;
+                     broadcasts: the other half of the section's number */
 };
 _Static_assert(sizeof(struct tp_mdr_header) == 32, "parameters are aligned to 16");
 
@@ -142,6 +151,7 @@ struct telpher_mdr {
 
     struct tp_map arrays; /**< id to struct tp_mdr_array_state */
     uint64_t array_counter;
+    uint32_t section_counter;
     struct tp_list leaving; /**< elements that move or end */
     void (*balance)(telpher_mdr_load *loads, size_t count, uint32_t size, void *user);
     void *balance_user;

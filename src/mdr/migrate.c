@@ -24,7 +24,7 @@ telpher_mdr_migrate(telpher_mdr_call *call, uint32_t rank)
     if (e->sync != TP_MDR_RUNS) {
         return tp_mdr_error(mdr, TELPHER_ERR_BUSY, "the object waits for its array");
     }
-    if (!e->array->mobile) {
+    if (!e->array->mobile || mdr->classes[e->array->proxy.class_id]->pup == NULL) {
         return tp_mdr_error(mdr, TELPHER_ERR_INVALID,
                             "objects of class %s cannot move: it has no pup function, "
                             "or they are a group",
@@ -53,6 +53,9 @@ migrant_of(telpher_mdr *mdr, struct tp_mdr_element *e)
         .contributed = e->contributed,
         .heard = e->heard,
         .syncs = e->syncs,
+        .debt = e->debt,
+        .joined = e->joined,
+        .inserted = e->inserted,
         .resume = e->sync == TP_MDR_RESUMES ? e->resume + 1u : 0};
     struct tp_mdr_message *m = tp_mdr_message_create(&h, &head, sizeof(head));
     telpher_status status = TELPHER_ERR_NO_MEMORY;
@@ -108,7 +111,9 @@ tp_mdr_leave(telpher_mdr *mdr)
             continue;
         }
         left = true;
-        if (e->target == mdr->rank) {
+        if (e->ends) {
+            tp_mdr_end_element(mdr, e);
+        } else if (e->target == mdr->rank) {
             tp_list_remove(&e->leaving);
         } else {
             depart(mdr, e);
@@ -139,6 +144,9 @@ tp_mdr_migrant_receive(telpher_mdr *mdr, struct tp_mdr_array_state *a,
     e->contributed = head->contributed;
     e->heard = head->heard;
     e->syncs = head->syncs;
+    e->debt = head->debt;
+    e->joined = head->joined;
+    e->inserted = head->inserted != 0;
     e->sync = head->resume != 0 ? TP_MDR_RESUMES : TP_MDR_RUNS;
     e->resume = (uint16_t)(head->resume - 1);
     e->moving = true;
@@ -151,22 +159,31 @@ tp_mdr_migrant_unpack(telpher_mdr *mdr, struct tp_mdr_array_state *a,
                       struct tp_mdr_message *m)
 {
     struct tp_mdr_element *e = tp_mdr_find(a, tp_mdr_index_in(&m->header));
-    struct tp_mdr_header h = {.kind = TP_MDR_ARRIVED, .id = a->proxy.id};
     telpher_status status =
         tp_mdr_unpack(mdr, e, m->buffers[0].data, m->buffers[0].len);
 
-    if (status == TELPHER_OK && m->header.root < mdr->size) {
-        status = tp_mdr_control(mdr, m->header.root, &h, NULL, 0);
-    }
     e->moving = false; /* `destroy` runs */
     if (status != TELPHER_OK) {
         tp_mdr_fail(mdr, status, "%s", mdr->error);
         return;
     }
+    tp_mdr_tell_arrived(mdr, a, m->header.root);
     tp_mdr_note_arrival(mdr, e);
     tp_mdr_catch_up(mdr, e);
     if (e->sync == TP_MDR_RESUMES) {
         tp_mdr_resume(mdr, e);
+    }
+}
+
+void
+tp_mdr_tell_arrived(telpher_mdr *mdr, struct tp_mdr_array_state *a, uint32_t rank)
+{
+    const struct tp_mdr_header h = {.kind = TP_MDR_ARRIVED, .id = a->proxy.id};
+
+    if (rank == mdr->rank) {
+        tp_mdr_arrived_receive(mdr, &h);
+    } else if (rank < mdr->size) {
+        (void)tp_mdr_control(mdr, rank, &h, NULL, 0); /* a lost process ends the run */
     }
 }
 

@@ -18,11 +18,27 @@ _Static_assert(sizeof(struct tp_mdr_create) == 48, "parameters are aligned to 16
 /** First parameters of REDUCE: a process's part of a reduction. */
 struct tp_mdr_part {
     uint64_t number;
-    uint32_t op, reserved0;
+    uint32_t op;
+    uint32_t has_data; /**< 0: elements that ended, no more */
     telpher_mdr_target target;
-    uint64_t count; /**< contributions in it; counted where elements may move */
+    uint64_t count; /**< contributions in it; counted where elements may come and go */
+    uint64_t section; /**< 0: all elements */
+    /** Sum of the marks of elements that contributors inserted, less those of inserted
+     *  elements that contributed for the first time. 0: none is missing. */
+    uint64_t debt;
+    int64_t joined; /**< elements that were inserted less those that ended */
+    uint64_t reserved;
 };
-_Static_assert(sizeof(struct tp_mdr_part) == 96, "data is aligned to 16");
+_Static_assert(sizeof(struct tp_mdr_part) == 128, "data is aligned to 16");
+
+/** First parameters of INSERT: what an element begins with. */
+struct tp_mdr_newborn {
+    uint64_t contributed, heard;
+    uint32_t rank; /**< to be in; TELPHER_MDR_ANY_PROCESS: its home */
+    uint32_t inserted; /**< 1: by an element, whose next contribution counts it */
+    uint64_t reserved;
+};
+_Static_assert(sizeof(struct tp_mdr_newborn) == 32, "parameters are aligned to 16");
 
 /** A reduction of an array that is not complete in this process. */
 struct tp_mdr_reduction {
@@ -42,9 +58,11 @@ _Static_assert(offsetof(struct tp_mdr_reduction, data) % 16 == 0,
 struct tp_mdr_array_state {
     telpher_mdr_array proxy;
     bool created; /**< false: messages arrived before it */
-    bool mobile; /**< its elements may move */
+    bool mobile; /**< its elements may move, or come and go */
     struct tp_list parked; /**< of struct tp_mdr_message, until it is created */
-    uint64_t total; /**< elements in all processes */
+    uint64_t
+        total; /**< elements in all processes; sparse: of the next reduction, process 0 */
+    struct tp_map sections; /**< number to struct tp_mdr_section_state */
     uint32_t ranks; /**< that elements begin in: 0 .. ranks - 1 */
     struct tp_map elements; /**< in this process: key to struct tp_mdr_element */
     struct tp_list all; /**< the same, in the order of their creation or arrival */
@@ -82,12 +100,31 @@ struct tp_mdr_element {
     uint32_t target; /**< process to move to */
     bool moving; /**< packed or not unpacked yet: messages wait in the local queue */
     uint64_t contributed; /**< reductions */
+    uint64_t
+        debt; /**< marks of elements that it inserted since its last contribution */
+    uint32_t joined; /**< their number */
+    bool inserted; /**< by an element, and has not contributed */
+    bool ends; /**< it leaves for good */
     uint64_t heard; /**< number of its last broadcast */
     uint64_t ns; /**< processor time of its entries since the last synchronisation */
     uint32_t syncs; /**< synchronisations that it entered */
     uint8_t sync; /**< enum tp_mdr_sync */
     uint16_t resume; /**< entry that ends the synchronisation */
     struct tp_list channels; /**< of struct tp_mdr_end */
+    struct tp_list turns; /**< of struct tp_mdr_turn */
+};
+
+/** Reductions of a section that an element contributed to. */
+struct tp_mdr_turn {
+    struct tp_list link; /**< element->turns */
+    uint64_t section, contributed;
+};
+
+/** A section, in all processes. */
+struct tp_mdr_section_state {
+    uint64_t number;
+    struct tp_map members; /**< keys of elements */
+    uint64_t completed; /**< reductions; process 0 */
 };
 
 static inline void *
@@ -120,7 +157,13 @@ struct tp_mdr_delivery {
 struct tp_mdr_array_state *tp_mdr_array_of(telpher_mdr *mdr, uint64_t id);
 /** Number of elements. */
 uint64_t tp_mdr_total(const telpher_mdr *mdr, const telpher_mdr_array *array);
-/** True if the elements may move: the class can be packed. */
+/** True if elements are inserted. */
+static inline bool
+tp_mdr_is_sparse(const telpher_mdr_array *array)
+{
+    return array->dims != 0 && array->extent[0] == 0;
+}
+/** True if the elements may move, since the class can be packed, or are inserted. */
 bool tp_mdr_is_mobile(const telpher_mdr *mdr, const telpher_mdr_array *array);
 /** Handles CREATE. */
 void tp_mdr_array_receive(telpher_mdr *mdr, const struct tp_mdr_create *create,
@@ -162,6 +205,13 @@ void tp_mdr_note_arrival(telpher_mdr *mdr, struct tp_mdr_element *e);
 /** Sends a message on to where its element is, or keeps it. Takes @p m. @return true: sent */
 bool tp_mdr_reroute(telpher_mdr *mdr, struct tp_mdr_array_state *a,
                     struct tp_mdr_message *m);
+/** At the home: *ret_moves for an element that is inserted, more than in an earlier life.
+ *  @return false: there is such an element */
+bool tp_mdr_may_insert(const struct tp_mdr_array_state *a, telpher_mdr_index index,
+                       uint32_t *ret_moves);
+/** Notes at the home that the element ended. */
+void tp_mdr_note_gone(telpher_mdr *mdr, struct tp_mdr_array_state *a,
+                      telpher_mdr_index index, uint32_t moves);
 /** Tells the sender of a forwarded message where the element is. */
 void tp_mdr_answer_place(telpher_mdr *mdr, const struct tp_mdr_element *e,
                          const struct tp_mdr_header *h);
@@ -201,6 +251,8 @@ struct tp_mdr_migrant {
     uint64_t contributed, heard;
     uint32_t resume; /**< entry + 1 that runs on arrival, or 0 */
     uint32_t syncs;
+    uint64_t debt;
+    uint32_t joined, inserted;
     uint64_t reserved1;
 };
 
@@ -221,6 +273,31 @@ void tp_mdr_migrant_unpack(telpher_mdr *mdr, struct tp_mdr_array_state *a,
 
 /** Handles ARRIVED. */
 void tp_mdr_arrived_receive(telpher_mdr *mdr, const struct tp_mdr_header *h);
+
+/* ---- sparse.c ---- */
+
+/** Handles INSERT: in process 0 and at the home on its way, or makes the element. */
+void tp_mdr_insert_receive(telpher_mdr *mdr, struct tp_mdr_array_state *a,
+                           const struct tp_mdr_delivery *d);
+/** Ends an element that called telpher_mdr_remove(). */
+void tp_mdr_end_element(telpher_mdr *mdr, struct tp_mdr_element *e);
+/** An element that this process sent or inserted is where it shall be: @p rank sent it. */
+void tp_mdr_tell_arrived(telpher_mdr *mdr, struct tp_mdr_array_state *a, uint32_t rank);
+
+/* ---- section.c ---- */
+
+/** Handles SECTION, in the order of broadcasts. */
+void tp_mdr_section_receive(telpher_mdr *mdr, struct tp_mdr_array_state *a,
+                            const struct tp_mdr_delivery *d);
+struct tp_mdr_section_state *tp_mdr_section_of(const struct tp_mdr_array_state *a,
+                                               uint64_t number);
+/** The number of the section that a broadcast is for. */
+uint64_t tp_mdr_section_in(const struct tp_mdr_header *h);
+bool tp_mdr_is_member(const struct tp_mdr_section_state *s,
+                      const struct tp_mdr_element *e);
+void tp_mdr_turns_pup(telpher_mdr_pup *pup, struct tp_mdr_element *e);
+void tp_mdr_turns_fini(struct tp_mdr_element *e);
+void tp_mdr_sections_fini(struct tp_mdr_array_state *a);
 
 /* ---- channel.c ---- */
 
@@ -270,6 +347,17 @@ void tp_mdr_heard_receive(telpher_mdr *mdr, const struct tp_mdr_header *h,
                           uint32_t from);
 
 /* ---- reduce.c ---- */
+
+/** An element ends: the reductions do not wait for it. */
+void tp_mdr_contribute_end(telpher_mdr *mdr, struct tp_mdr_element *e);
+/** Stands for an element in sums, which are equal only for the same elements. */
+uint64_t tp_mdr_mark(telpher_mdr_index index);
+/** As telpher_mdr_contribute(); @p section: of which the element is a member, and *turns its
+ *  contributions; or NULL. */
+telpher_status tp_mdr_contribute_to(telpher_mdr_call *call,
+                                    const struct tp_mdr_section_state *section,
+                                    uint64_t *turns, const void *data, size_t len,
+                                    uint32_t op, const telpher_mdr_target *target);
 
 bool tp_mdr_target_is_valid(telpher_mdr *mdr, const telpher_mdr_target *target,
                             size_t len);

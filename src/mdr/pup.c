@@ -47,6 +47,7 @@ pup_element(telpher_mdr_pup *pup, struct tp_mdr_element *e)
     telpher_mdr_call call = tp_mdr_call_of(pup->mdr, e);
 
     tp_mdr_channels_pup(pup, e);
+    tp_mdr_turns_pup(pup, e);
     pup->mdr->classes[e->array->proxy.class_id]->pup(&call, pup);
 }
 

@@ -2,14 +2,20 @@
 /*
  * Reductions over the elements of an array: each process combines its own elements, then a
  * binary tree of the processes that have elements combines their parts, with its root in
- * process 0. Where elements may move, the root counts contributions instead of processes: a
- * process passes on what it has when all its elements contributed, or when it has nothing to do.
+ * process 0. Where elements may move, come and go, and in sections, the root counts
+ * contributions instead of processes: a process passes on what it has when all its elements
+ * contributed, or when it has nothing to do.
+ *
+ * An element that inserted others adds their marks to its next contribution; an inserted one
+ * subtracts its own from its first. While one of them is missing, the sum is not 0. An element
+ * that ends contributes once more, without data.
  */
 #include "mdr/object_int.h"
 
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/hash.h"
 
 /* ---- operations ---- */
 
@@ -95,19 +101,24 @@ child_count(const telpher_mdr *mdr, const struct tp_mdr_array_state *a)
     return (first < a->ranks) + (first + 1 < a->ranks);
 }
 
-/* The reduction of that number; made with the first value. */
 static struct tp_mdr_reduction *
-find_reduction(struct tp_mdr_array_state *a, const struct tp_mdr_part *part,
-               const void *data, size_t len, bool *ret_made)
+find_reduction(struct tp_mdr_array_state *a, const struct tp_mdr_part *part)
 {
-    struct tp_mdr_reduction *r;
-
-    *ret_made = false;
     tp_list_for_each_entry(struct tp_mdr_reduction, found, &a->reductions, link) {
-        if (found->part.number == part->number) {
+        if (found->part.number == part->number &&
+            found->part.section == part->section) {
             return found;
         }
     }
+    return NULL;
+}
+
+static struct tp_mdr_reduction *
+make_reduction(struct tp_mdr_array_state *a, const struct tp_mdr_part *part,
+               const void *data, size_t len)
+{
+    struct tp_mdr_reduction *r;
+
     r = tp_alloc_aligned(16, sizeof(*r) + len, "mdr reduction");
     if (r == NULL) {
         return NULL;
@@ -120,8 +131,17 @@ find_reduction(struct tp_mdr_array_state *a, const struct tp_mdr_part *part,
     tp_list_init(&r->partial);
     tp_list_init(&r->link);
     tp_list_push_back(&a->reductions, &r->link);
-    *ret_made = true;
     return r;
+}
+
+static void
+drop_reduction(struct tp_mdr_reduction *r)
+{
+    if (r != NULL) {
+        tp_list_remove(&r->link);
+        tp_list_remove(&r->partial);
+        tp_free(r);
+    }
 }
 
 /* Passes on a reduction that is complete in this process and its children. */
@@ -133,8 +153,13 @@ finish(telpher_mdr *mdr, struct tp_mdr_array_state *a, struct tp_mdr_reduction *
     tp_list_remove(&r->link);
     tp_list_remove(&r->partial);
     if (mdr->rank == 0) {
-        a->completed++;
-        send_result(mdr, r);
+        struct tp_mdr_section_state *s = tp_mdr_section_of(a, r->part.section);
+
+        *(s != NULL ? &s->completed : &a->completed) += 1;
+        a->total += (uint64_t)r->part.joined;
+        if (r->part.has_data != 0) {
+            send_result(mdr, r);
+        }
     } else {
         telpher_status status = tp_mdr_send(mdr, (mdr->rank - 1) / 2, &h, &r->part,
                                             sizeof(r->part), r->data, r->len);
@@ -146,35 +171,85 @@ finish(telpher_mdr *mdr, struct tp_mdr_array_state *a, struct tp_mdr_reduction *
     tp_free(r);
 }
 
+/* Ends the run if two contributions to a reduction do not fit. */
+static bool
+check_equal(telpher_mdr *mdr, const struct tp_mdr_array_state *a,
+            const struct tp_mdr_reduction *r, const struct tp_mdr_part *part,
+            size_t len)
+{
+    if (r->part.op != part->op || r->len != len ||
+        memcmp(&r->part.target, &part->target, sizeof(part->target)) != 0) {
+        tp_mdr_fail(mdr, TELPHER_ERR_INVALID,
+                    "class %s: contributions to reduction %llu differ in operation, "
+                    "length (%zu and %zu bytes) or target",
+                    mdr->classes[a->proxy.class_id]->name,
+                    (unsigned long long)part->number, r->len, len);
+        return false;
+    }
+    return true;
+}
+
+static void
+add_counts(struct tp_mdr_reduction *r, const struct tp_mdr_part *part)
+{
+    r->part.count += part->count;
+    r->part.debt += part->debt;
+    r->part.joined += part->joined;
+}
+
 /* Adds a value to a reduction. @return NULL after an error, which has ended the run */
 static struct tp_mdr_reduction *
 combine(telpher_mdr *mdr, struct tp_mdr_array_state *a, const struct tp_mdr_part *part,
         const void *data, size_t len)
 {
     telpher_mdr_op_fn fold = op_of(mdr, part->op);
-    const char *name = mdr->classes[a->proxy.class_id]->name;
-    struct tp_mdr_reduction *r;
-    bool made;
+    struct tp_mdr_reduction *r = find_reduction(a, part);
+    struct tp_mdr_reduction *without = NULL;
 
-    r = fold != NULL ? find_reduction(a, part, data, len, &made) : NULL;
+    if (r != NULL && r->part.has_data == 0 && part->has_data != 0) {
+        without = r;
+        r = NULL;
+    }
     if (r == NULL) {
-        tp_mdr_fail(mdr, TELPHER_ERR_NO_MEMORY, "class %s: no memory for a reduction",
-                    name);
-        return NULL;
+        r = fold != NULL ? make_reduction(a, part, data, len) : NULL;
+        if (r == NULL) {
+            tp_mdr_fail(mdr, TELPHER_ERR_NO_MEMORY,
+                        "class %s: no memory for a reduction",
+                        mdr->classes[a->proxy.class_id]->name);
+        } else if (without != NULL) {
+            r->local = without->local;
+            r->children = without->children;
+            add_counts(r, &without->part);
+            drop_reduction(without);
+        }
+        return r;
     }
-    if (r->part.op != part->op || r->len != len ||
-        memcmp(&r->part.target, &part->target, sizeof(part->target)) != 0) {
-        tp_mdr_fail(mdr, TELPHER_ERR_INVALID,
-                    "class %s: contributions to reduction %llu differ in operation, "
-                    "length (%zu and %zu bytes) or target",
-                    name, (unsigned long long)part->number, r->len, len);
-        return NULL;
-    }
-    if (!made) {
+    if (part->has_data != 0) {
+        if (!check_equal(mdr, a, r, part, len)) {
+            return NULL;
+        }
         fold(r->data, data, len);
-        r->part.count += part->count;
     }
+    add_counts(r, part);
     return r;
+}
+
+static bool
+is_counted(const struct tp_mdr_array_state *a, const struct tp_mdr_reduction *r)
+{
+    return a->mobile || r->part.section != 0;
+}
+
+/* At the root. */
+static bool
+is_complete(const struct tp_mdr_array_state *a, const struct tp_mdr_reduction *r)
+{
+    const struct tp_mdr_section_state *s = tp_mdr_section_of(a, r->part.section);
+    uint64_t completed = s != NULL ? s->completed : a->completed;
+    uint64_t total = s != NULL ? tp_map_count(&s->members) : a->total;
+
+    return is_counted(a, r) && r->part.number == completed && r->part.count == total &&
+           r->part.debt == 0;
 }
 
 /* The root: results go out in their order. */
@@ -186,7 +261,7 @@ finish_counted(telpher_mdr *mdr, struct tp_mdr_array_state *a)
     while (found && !mdr->exiting) {
         found = false;
         tp_list_for_each_entry_safe(struct tp_mdr_reduction, r, &a->reductions, link) {
-            if (r->part.number == a->completed && r->part.count == a->total) {
+            if (is_complete(a, r)) {
                 finish(mdr, a, r);
                 found = true;
                 break;
@@ -199,10 +274,10 @@ static void
 finish_if_complete(telpher_mdr *mdr, struct tp_mdr_array_state *a,
                    struct tp_mdr_reduction *r)
 {
-    if (a->mobile) {
+    if (is_counted(a, r)) {
         if (mdr->rank == 0) {
             finish_counted(mdr, a);
-        } else if (r->local >= tp_map_count(&a->elements)) {
+        } else if (r->part.section == 0 && r->local >= tp_map_count(&a->elements)) {
             finish(mdr, a, r);
         } else if (!tp_list_is_linked(&r->partial)) {
             tp_list_push_back(&mdr->partial, &r->partial);
@@ -243,7 +318,7 @@ check_contribution(telpher_mdr *mdr, const telpher_mdr_call *call, size_t len,
                    uint32_t op, const telpher_mdr_target *target)
 {
     size_t room = telpher_msg_params_max(mdr->ctx, (TP_MAX(mdr->rank, 1) - 1) / 2);
-    size_t max = room > 128 ? TP_MIN(room - 128, TELPHER_MDR_REDUCE_MAX) : 0;
+    size_t max = room > 160 ? TP_MIN(room - 160, TELPHER_MDR_REDUCE_MAX) : 0;
 
     if (call->self == NULL) {
         return tp_mdr_error(mdr, TELPHER_ERR_INVALID, "only elements contribute");
@@ -264,28 +339,34 @@ check_contribution(telpher_mdr *mdr, const telpher_mdr_call *call, size_t len,
     return TELPHER_OK;
 }
 
-telpher_status
-telpher_mdr_contribute(telpher_mdr_call *call, const void *data, size_t len,
-                       uint32_t op, const telpher_mdr_target *target)
+uint64_t
+tp_mdr_mark(telpher_mdr_index index)
 {
-    telpher_mdr *mdr = call->mdr;
-    telpher_status status = check_contribution(mdr, call, len, op, target);
-    struct tp_mdr_part part = {.op = op, .count = 1};
-    struct tp_mdr_element *e;
-    struct tp_mdr_array_state *a;
-    struct tp_mdr_reduction *r;
+    uint64_t x = tp_hash_add(TP_HASH_START, &index, sizeof(index));
 
-    if (status != TELPHER_OK) {
-        return status;
-    }
-    e = tp_mdr_element_of_call(call);
-    if (e == NULL) {
-        return tp_mdr_error(mdr, TELPHER_ERR_INVALID, "only elements contribute");
-    }
-    a = e->array;
-    part.target = *target;
-    part.number = e->contributed++;
-    r = combine(mdr, a, &part, data, len);
+    x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9); /* as SplitMix64 */
+    x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
+    return x ^ x >> 31;
+}
+
+/* Counts an element, and those that it inserted. */
+static void
+count_element(struct tp_mdr_element *e, struct tp_mdr_part *part)
+{
+    part->count = e->inserted ? 0 : 1;
+    part->debt = e->debt - (e->inserted ? tp_mdr_mark(e->index) : 0);
+    part->joined = e->joined;
+    e->debt = e->joined = 0;
+    e->inserted = false;
+}
+
+/* An element's part of a reduction. @return INVALID: the run ends */
+static telpher_status
+add_part(telpher_mdr *mdr, struct tp_mdr_array_state *a, const struct tp_mdr_part *part,
+         const void *data, size_t len)
+{
+    struct tp_mdr_reduction *r = combine(mdr, a, part, data, len);
+
     if (r == NULL) {
         return TELPHER_ERR_INVALID;
     }
@@ -294,12 +375,59 @@ telpher_mdr_contribute(telpher_mdr_call *call, const void *data, size_t len,
     return TELPHER_OK;
 }
 
+telpher_status
+tp_mdr_contribute_to(telpher_mdr_call *call, const struct tp_mdr_section_state *section,
+                     uint64_t *turns, const void *data, size_t len, uint32_t op,
+                     const telpher_mdr_target *target)
+{
+    telpher_mdr *mdr = call->mdr;
+    telpher_status status = check_contribution(mdr, call, len, op, target);
+    struct tp_mdr_part part = {.op = op, .count = 1, .has_data = 1};
+    struct tp_mdr_element *e;
+
+    if (status != TELPHER_OK) {
+        return status;
+    }
+    e = tp_mdr_element_of_call(call);
+    if (e == NULL) {
+        return tp_mdr_error(mdr, TELPHER_ERR_INVALID, "only elements contribute");
+    }
+    if (e->ends) {
+        return tp_mdr_error(mdr, TELPHER_ERR_INVALID,
+                            "an object that ends does not contribute");
+    }
+    part.target = *target;
+    if (section != NULL) {
+        part.section = section->number;
+        part.number = (*turns)++;
+    } else {
+        part.number = e->contributed++;
+        count_element(e, &part);
+    }
+    return add_part(mdr, e->array, &part, data, len);
+}
+
+telpher_status
+telpher_mdr_contribute(telpher_mdr_call *call, const void *data, size_t len,
+                       uint32_t op, const telpher_mdr_target *target)
+{
+    return tp_mdr_contribute_to(call, NULL, NULL, data, len, op, target);
+}
+
+void
+tp_mdr_contribute_end(telpher_mdr *mdr, struct tp_mdr_element *e)
+{
+    struct tp_mdr_part part = {.number = e->contributed};
+
+    count_element(e, &part);
+    part.joined--;
+    (void)add_part(mdr, e->array, &part, NULL, 0);
+}
+
 void
 tp_mdr_reductions_fini(struct tp_mdr_array_state *a)
 {
     tp_list_for_each_entry_safe(struct tp_mdr_reduction, r, &a->reductions, link) {
-        tp_list_remove(&r->link);
-        tp_list_remove(&r->partial);
-        tp_free(r);
+        drop_reduction(r);
     }
 }

@@ -938,7 +938,7 @@ main_limits(telpher_mdr_call *call)
     check_seen(mdr, &group, 2 * size);
     OK(telpher_mdr_future_create(mdr, &r.target.future));
     r.large =
-        (uint32_t)((telpher_msg_params_max(telpher_mdr_context(mdr), 0) - 128) & ~7u);
+        (uint32_t)((telpher_msg_params_max(telpher_mdr_context(mdr), 0) - 160) & ~7u);
     OK(telpher_mdr_broadcast(mdr, &group, RELAY_LARGE, &r, sizeof(r)));
     OK(telpher_mdr_await(mdr, r.target.future, sums, sizeof(sums), NULL));
     MUST(sums[0] == 0 && sums[r.large / 8 - 1] == size);
