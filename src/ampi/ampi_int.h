@@ -39,6 +39,7 @@ enum tp_ampi_kind {
     TP_AMPI_WIN,
     TP_AMPI_KEYVAL,
     TP_AMPI_MESSAGE,
+    TP_AMPI_ACCESS, /**< a get, or a long put: no handle of the program */
     TP_AMPI_KINDS,
 };
 
@@ -108,6 +109,12 @@ void tp_ampi_comm_unref(struct tp_ampi_comm *comm);
  *  @param tag  of the messages, which are collective ones of @p comm */
 int tp_ampi_comm_agree(struct tp_ampi_comm *comm, const struct tp_ampi_group *group,
                        int tag, uint32_t *ret_context);
+/**
+ * Gathers @p len bytes of each member of @p group, in its order, at all of them.
+ * @param tag  of the messages, which are collective ones of @p comm
+ */
+int tp_ampi_comm_gather(struct tp_ampi_comm *comm, const struct tp_ampi_group *group,
+                        int tag, const void *mine, size_t len, void *all);
 /** Duplicates without attributes; they are the caller's matter. */
 int tp_ampi_comm_dup(struct tp_ampi_comm *comm, struct tp_ampi_comm **ret);
 /** MPI_Comm_split, with its errors reported. */

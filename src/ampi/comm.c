@@ -97,13 +97,10 @@ tp_ampi_comm_rank_of(const struct tp_ampi_comm *comm, uint32_t world)
 
 /* ---- agreement ---- */
 
-/*
- * Gathers @p len bytes of each member of a group, in its order, at all of them: the first
- * receives from each and sends all to each. Communicators are made rarely.
- */
-static int
-gather(struct tp_ampi_comm *comm, const struct tp_ampi_group *group, int tag,
-       const void *mine, size_t len, void *all)
+/* The first receives from each and sends all to each: communicators are made rarely. */
+int
+tp_ampi_comm_gather(struct tp_ampi_comm *comm, const struct tp_ampi_group *group,
+                    int tag, const void *mine, size_t len, void *all)
 {
     int first = tp_ampi_comm_rank_of(comm, group->world[0]), error = MPI_SUCCESS;
     size_t total = len * (size_t)group->size;
@@ -166,7 +163,7 @@ tp_ampi_comm_agree(struct tp_ampi_comm *comm, const struct tp_ampi_group *group,
     int error = MPI_ERR_NO_MEM;
 
     if (all != NULL) {
-        error = gather(comm, group, tag, &mine, sizeof(*all), all);
+        error = tp_ampi_comm_gather(comm, group, tag, &mine, sizeof(*all), all);
     }
     for (int i = 0; i < group->size && error == MPI_SUCCESS; i++) {
         highest = TP_MAX(highest, all[i]);
@@ -286,7 +283,8 @@ split(struct tp_ampi_comm *comm, int color, int key, MPI_Comm *ret)
 
     *ret = MPI_COMM_NULL;
     if (all != NULL) {
-        error = gather(comm, comm->group, TAG_SPLIT, &mine, sizeof(mine), all);
+        error =
+            tp_ampi_comm_gather(comm, comm->group, TAG_SPLIT, &mine, sizeof(mine), all);
     }
     for (int i = 0; error == MPI_SUCCESS && i < comm->size; i++) {
         highest = TP_MAX(highest, all[i].context);

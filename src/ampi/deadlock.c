@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "ampi/process.h"
+#include "ampi/window.h"
 #include "base/alloc.h"
 #include "base/os/clock.h"
 
@@ -70,6 +71,11 @@ print_rank(FILE *file, const struct tp_ampi_rank *rank)
     for (uint32_t i = 0; i < rank->mail_count; i++) {
         if (rank->mails[i] == NULL) {
             continue;
+        }
+        if (rank->mails[i]->window != NULL &&
+            !tp_list_is_empty(&rank->mails[i]->window->waits)) {
+            (void)fprintf(file, "  rank %u waits for other ranks of a window\n",
+                          rank->world);
         }
         tp_list_for_each_entry(const struct tp_ampi_request, req,
                                &rank->mails[i]->posted, link) {

@@ -21,6 +21,7 @@ enum tp_ampi_message_kind {
     TP_AMPI_LONG, /**< data follows on channel `id` */
     TP_AMPI_MATCHED, /**< answer: synchronous send `id` was received */
     TP_AMPI_RELEASED, /**< answer: `len` channels, whose numbers follow, are empty */
+    TP_AMPI_ONE_SIDED, /**< window.h; `flags` tell which */
     TP_AMPI_ABORT, /**< `tag` is the exit status */
     TP_AMPI_IDLE, /**< all ranks wait; numbers of messages follow; `id`: when asked */
     TP_AMPI_ASK, /**< for IDLE, if that is still so */
@@ -55,6 +56,7 @@ _Static_assert(sizeof(struct tp_ampi_small) == 16, "data is aligned to 16");
 /** Receives that wait for messages, and messages that wait for receives, of one context. */
 struct tp_ampi_mail {
     struct tp_list posted, unexpected;
+    struct tp_ampi_win *window; /**< whose context it is, or NULL */
 };
 
 /** A light thread, or the process's own, that waits for `needed` requests. */

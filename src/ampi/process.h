@@ -63,6 +63,8 @@ bool tp_ampi_settings_load(struct tp_ampi_settings *ret);
 /** Sends an envelope and @p len bytes to a process. */
 telpher_status tp_ampi_transmit(uint32_t process, const struct tp_ampi_envelope *env,
                                 const void *data, size_t len);
+/** [bytes] of data that a message to a process may have after its envelope. */
+size_t tp_ampi_eager_max(uint32_t process);
 /** Nothing has happened for IDLE_NS, and all ranks wait: looks for a deadlock. */
 void tp_ampi_idle(void);
 /** Messages about deadlocks. */

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "ampi/process.h"
+#include "ampi/window.h"
 #include "base/alloc.h"
 #include "base/trace/log.h"
 
@@ -234,6 +235,8 @@ is_sound(const telpher_msg *msg, const struct tp_ampi_envelope *env)
     switch (env->kind) {
     case TP_AMPI_EAGER:
         return env->len == len && env->to < tp_ampi.rank_count;
+    case TP_AMPI_ONE_SIDED:
+        return env->len == len && env->to < tp_ampi.rank_count;
     case TP_AMPI_LONG:
         return len == 0 && env->to < tp_ampi.rank_count;
     case TP_AMPI_RELEASED:
@@ -271,6 +274,9 @@ tp_ampi_on_message(telpher_context *ctx, telpher_msg *msg, void *user)
         break;
     case TP_AMPI_RELEASED:
         tp_ampi_on_released(msg->from, (const uint32_t *)(env + 1), (size_t)env->len);
+        break;
+    case TP_AMPI_ONE_SIDED:
+        tp_ampi_on_one_sided(msg->from, env, env + 1);
         break;
     case TP_AMPI_ABORT:
         tp_ampi_exit(env->tag);

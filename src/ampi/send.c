@@ -49,8 +49,8 @@ transmit_small(uint32_t process, const struct tp_ampi_envelope *env, const void 
                             sizeof(struct tp_ampi_small) + len, NULL, 0, NULL, NULL);
 }
 
-static size_t
-eager_max(uint32_t process)
+size_t
+tp_ampi_eager_max(uint32_t process)
 {
     size_t *max = &tp_ampi.eager_max[process];
 
@@ -128,7 +128,7 @@ tp_ampi_send_now(struct tp_ampi_comm *comm, bool collective, const void *buf,
     if (place->process == tp_ampi.process) {
         return send_local(&env, (const char *)buf + offset, ret_error);
     }
-    if (len > eager_max(place->process)) {
+    if (len > tp_ampi_eager_max(place->process)) {
         return false;
     }
     status =
@@ -238,7 +238,7 @@ tp_ampi_start_send(struct tp_ampi_request *req)
     if (place->process == tp_ampi.process) {
         error = start_local(req, &env);
     } else {
-        status = req->cap <= eager_max(place->process) &&
+        status = req->cap <= tp_ampi_eager_max(place->process) &&
                          (req->cap == 0 || !tp_ampi_is_device(req->data))
                      ? start_eager(req, place->process, &env)
                      : start_long(req, place->process, &env);

@@ -178,6 +178,7 @@ enum telpher_mpi_compare {
 #include "mpi_point_to_point.h"
 #include "mpi_topology.h"
 #include "mpi_types.h"
+#include "mpi_window.h"
 #include "mpi_world.h"
 
 #endif

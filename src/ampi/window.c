@@ -1,0 +1,497 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Windows: their making and end. MPI-3.1, chapter 11. */
+#include "ampi/window.h"
+
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "ampi/errhandler.h"
+#include "base/alloc.h"
+#include "base/os/memfd.h"
+
+enum { TAG_WINDOW = TP_AMPI_TAG_OWN + 0x100, ALIGNMENT = 64 };
+
+struct tp_ampi_win *
+tp_ampi_win_find(MPI_Win handle)
+{
+    struct tp_ampi_win *win = tp_ampi_handle_get(handle, TP_AMPI_WIN);
+
+    if (win == NULL) {
+        (void)tp_ampi_error(NULL, MPI_ERR_WIN, "%#x is no window", handle);
+    }
+    return win;
+}
+
+int
+tp_ampi_win_error(struct tp_ampi_win *win, int code, const char *fmt, ...)
+{
+    va_list args;
+
+    if (code != MPI_SUCCESS) {
+        va_start(args, fmt);
+        code = tp_ampi_raise(win->errhandler, win->handle, code, fmt, args);
+        va_end(args);
+    }
+    return code;
+}
+
+bool
+tp_ampi_win_has(const struct tp_ampi_win *win, uint64_t at, uint64_t len)
+{
+    const struct tp_ampi_part *own = &win->parts[win->comm->rank];
+
+    if (win->flavor != MPI_WIN_FLAVOR_DYNAMIC) {
+        return at >= own->base && at - own->base <= own->size &&
+               len <= own->size - (at - own->base);
+    }
+    tp_list_for_each_entry(const struct tp_ampi_attached, a, &win->attached, link) {
+        if (at >= a->base && at - a->base <= a->size &&
+            len <= a->size - (at - a->base)) {
+            return true;
+        }
+    }
+    return len == 0;
+}
+
+/* ---- events ---- */
+
+struct wait {
+    struct tp_list link;
+    struct tp_ampi_waiter waiter;
+};
+
+void
+tp_ampi_win_signal(struct tp_ampi_win *win)
+{
+    struct tp_list *link;
+
+    while ((link = tp_list_pop_front(&win->waits)) != NULL) {
+        struct wait *wait = tp_list_entry(link, struct wait, link);
+
+        wait->waiter.needed = 0;
+        if (wait->waiter.light != NULL) {
+            tp_lights_wake(&tp_ampi.lights, wait->waiter.light);
+        }
+    }
+}
+
+void
+tp_ampi_win_wait(struct tp_ampi_win *win,
+                 bool (*done)(const struct tp_ampi_win *win, const void *arg),
+                 const void *arg)
+{
+    while (!done(win, arg)) {
+        struct wait wait = {.waiter = {.light = tp_ampi.lights.current, .needed = 1}};
+
+        tp_list_init(&wait.link);
+        tp_list_push_back(&win->waits, &wait.link);
+        tp_ampi_block(&wait.waiter);
+    }
+}
+
+/* ---- memory ---- */
+
+/* What members tell each other, once or twice. */
+struct part {
+    uint64_t base, size;
+    int32_t unit, error;
+    struct tp_memfd_name file;
+};
+
+/* Tells all members, and learns from all. */
+static int
+exchange(struct tp_ampi_win *win, const struct part *own, struct part *all)
+{
+    return tp_ampi_comm_gather(win->comm, win->comm->group, TAG_WINDOW, own,
+                               sizeof(*own), all);
+}
+
+static int
+allocate(struct tp_ampi_win *win)
+{
+    win->memory = tp_alloc_aligned(ALIGNMENT, (size_t)win->size, "MPI window");
+    if (win->memory == NULL) {
+        return MPI_ERR_NO_MEM;
+    }
+    win->base = win->memory;
+    memset(win->base, 0, (size_t)win->size);
+    return MPI_SUCCESS;
+}
+
+/* Parts follow each other; those of MPI_Win_allocate do not share cache lines. */
+static uint64_t
+stride_of(const struct tp_ampi_win *win, uint64_t size)
+{
+    return win->flavor == MPI_WIN_FLAVOR_SHARED
+               ? size
+               : (size + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+}
+
+static uint64_t
+total_of(const struct tp_ampi_win *win, const struct part *all)
+{
+    uint64_t total = 0;
+
+    for (int i = 0; i < win->comm->size; i++) {
+        total += stride_of(win, all[i].size);
+    }
+    return TP_MAX(total, 1u);
+}
+
+static telpher_status
+map_file(struct tp_ampi_win *win, const struct tp_memfd_name *file)
+{
+    int fd;
+    telpher_status status = tp_memfd_open(file, &fd);
+
+    if (status != TELPHER_OK) {
+        return status;
+    }
+    status = tp_memfd_map(fd, file->size, &win->memory);
+    (void)close(fd);
+    if (status == TELPHER_OK) {
+        win->mapped_bytes = (size_t)file->size;
+    }
+    return status;
+}
+
+static void
+place_parts(struct tp_ampi_win *win, const struct part *all)
+{
+    char *at = win->memory;
+
+    for (int i = 0; i < win->comm->size; i++) {
+        win->parts[i].mapped = at;
+        at += stride_of(win, all[i].size);
+    }
+    win->base = win->parts[win->comm->rank].mapped;
+}
+
+/* Member 0 makes a file that all map. @return MPI_ERR_RMA_SHARED: some member cannot */
+static int
+share(struct tp_ampi_win *win, struct part *own, struct part *all)
+{
+    int fd = -1, error = exchange(win, own, all);
+
+    if (error == MPI_SUCCESS && win->comm->rank == 0) {
+        (void)(tp_memfd_create("telpher-window", total_of(win, all), &fd) ==
+                   TELPHER_OK &&
+               tp_memfd_describe(fd, &own->file) == TELPHER_OK);
+    }
+    if (error == MPI_SUCCESS) {
+        error = exchange(win, own, all);
+    }
+    if (error == MPI_SUCCESS) {
+        own->error = map_file(win, &all[0].file) == TELPHER_OK ? MPI_SUCCESS
+                                                               : MPI_ERR_RMA_SHARED;
+        error = exchange(win, own, all);
+    }
+    for (int i = 0; i < win->comm->size && error == MPI_SUCCESS; i++) {
+        error = all[i].error;
+    }
+    if (fd >= 0) {
+        (void)close(fd);
+    }
+    own->error = MPI_SUCCESS;
+    if (error == MPI_SUCCESS) {
+        place_parts(win, all);
+    } else if (win->mapped_bytes != 0) {
+        (void)munmap(win->memory, win->mapped_bytes);
+        win->mapped_bytes = 0;
+        win->memory = NULL;
+    }
+    return error;
+}
+
+/* Memory of a window that has none of the program's. */
+static int
+take_memory(struct tp_ampi_win *win, struct part *own, struct part *all)
+{
+    int error = MPI_ERR_RMA_SHARED;
+
+    if (win->flavor == MPI_WIN_FLAVOR_CREATE || win->flavor == MPI_WIN_FLAVOR_DYNAMIC) {
+        return MPI_SUCCESS;
+    }
+    if (win->flavor == MPI_WIN_FLAVOR_SHARED || tp_ampi.processes > 1) {
+        error = share(win, own, all);
+    }
+    return error == MPI_ERR_RMA_SHARED && win->flavor == MPI_WIN_FLAVOR_ALLOCATE
+               ? allocate(win)
+               : error;
+}
+
+/* ---- make and free ---- */
+
+static void
+destroy(struct tp_ampi_win *win)
+{
+    if (win->mapped_bytes != 0) {
+        (void)munmap(win->memory, win->mapped_bytes);
+    } else {
+        tp_free(win->memory);
+    }
+    tp_list_for_each_entry_safe(struct tp_ampi_attached, a, &win->attached, link) {
+        tp_free(a);
+    }
+    if (win->handle != 0) {
+        tp_ampi_handle_destroy(win->handle);
+    }
+    if (win->comm != NULL) {
+        win->comm->mail[0]->window = NULL;
+        tp_ampi_handle_destroy(win->comm->handle);
+        tp_ampi_comm_unref(win->comm);
+    }
+    tp_ampi_errhandler_unref(win->errhandler);
+    tp_ampi_info_destroy(win->info);
+    tp_free(win->parts);
+    tp_free(win);
+}
+
+/* A window without memory and parts, which messages find from now on. */
+static int
+prepare(struct tp_ampi_comm *comm, struct tp_ampi_win *win, MPI_Info info)
+{
+    const struct tp_ampi_info *hints = tp_ampi_info_get(info);
+    int error;
+
+    tp_list_init(&win->attached);
+    tp_list_init(&win->waits);
+    tp_list_init(&win->lock_queue);
+    win->model = MPI_WIN_UNIFIED;
+    win->errhandler = MPI_ERRORS_ARE_FATAL;
+    error = tp_ampi_comm_dup(comm, &win->comm);
+    if (error != MPI_SUCCESS) {
+        win->comm = NULL;
+        return error;
+    }
+    (void)strcpy(win->comm->name, "a window");
+    win->handle = tp_ampi_handle_create(TP_AMPI_WIN, win);
+    win->parts = tp_alloc_array((size_t)comm->size, sizeof(*win->parts), "MPI window");
+    if (hints != NULL) {
+        win->info = tp_ampi_info_dup(hints);
+    }
+    win->comm->mail[0]->window = win;
+    return win->handle != 0 && win->parts != NULL ? MPI_SUCCESS : MPI_ERR_NO_MEM;
+}
+
+static int
+fill(struct tp_ampi_win *win)
+{
+    struct part own = {.size = (uint64_t)win->size, .unit = win->unit};
+    struct part *all =
+        tp_alloc_array((size_t)win->comm->size, sizeof(*all), "MPI window");
+    int error = MPI_ERR_NO_MEM;
+
+    if (all != NULL) {
+        error = take_memory(win, &own, all);
+    }
+    if (error == MPI_SUCCESS) {
+        own.base = (uint64_t)(uintptr_t)win->base;
+        error = exchange(win, &own, all);
+    }
+    for (int i = 0; error == MPI_SUCCESS && i < win->comm->size; i++) {
+        win->parts[i].base = all[i].base;
+        win->parts[i].size = all[i].size;
+        win->parts[i].unit = all[i].unit;
+    }
+    tp_free(all);
+    return error;
+}
+
+static int
+make(struct tp_ampi_comm *comm, int flavor, void *base, MPI_Aint size, int unit,
+     MPI_Info info, struct tp_ampi_win **ret)
+{
+    struct tp_ampi_win *win;
+    int error;
+
+    if (size < 0 || unit <= 0) {
+        return size < 0 ? MPI_ERR_SIZE : MPI_ERR_DISP;
+    }
+    if (base != NULL && tp_ampi_is_device(base)) {
+        return MPI_ERR_BASE;
+    }
+    win = tp_zalloc(sizeof(*win), "MPI window");
+    if (win == NULL) {
+        return MPI_ERR_NO_MEM;
+    }
+    win->flavor = flavor;
+    win->base = base;
+    win->size = size;
+    win->unit = unit;
+    error = prepare(comm, win, info);
+    if (error == MPI_SUCCESS) {
+        error = fill(win);
+    }
+    if (error != MPI_SUCCESS) {
+        destroy(win);
+        return error;
+    }
+    *ret = win;
+    return MPI_SUCCESS;
+}
+
+static int
+create(MPI_Comm handle, int flavor, void *base, MPI_Aint size, int unit, MPI_Info info,
+       void **ret_base, MPI_Win *ret)
+{
+    struct tp_ampi_comm *comm;
+    struct tp_ampi_win *win;
+    int error = MPI_ERR_COMM;
+
+    tp_ampi_enter();
+    *ret = MPI_WIN_NULL;
+    comm = tp_ampi_comm_get(handle);
+    if (comm == NULL) {
+        (void)tp_ampi_error(NULL, error, "%#x is no communicator", handle);
+    } else {
+        error = make(comm, flavor, base, size, unit, info, &win);
+        (void)tp_ampi_error(
+            comm, error, "cannot make a window of %zd bytes, unit %d: %s", size, unit,
+            error == MPI_ERR_RMA_SHARED ? "its ranks do not share memory"
+            : error == MPI_ERR_BASE     ? "windows do not take device memory"
+                                        : "wrong argument, or no memory");
+    }
+    if (error == MPI_SUCCESS) {
+        *ret = win->handle;
+        if (ret_base != NULL) {
+            memcpy(ret_base, &win->base, sizeof(win->base));
+        }
+    }
+    tp_ampi_leave();
+    return error;
+}
+
+int
+PMPI_Win_create(void *base, MPI_Aint size, int unit, MPI_Info info, MPI_Comm comm,
+                MPI_Win *ret)
+{
+    return create(comm, MPI_WIN_FLAVOR_CREATE, base, size, unit, info, NULL, ret);
+}
+TP_MPI_NAME(Win_create);
+
+int
+PMPI_Win_allocate(MPI_Aint size, int unit, MPI_Info info, MPI_Comm comm, void *base,
+                  MPI_Win *ret)
+{
+    return create(comm, MPI_WIN_FLAVOR_ALLOCATE, NULL, size, unit, info, base, ret);
+}
+TP_MPI_NAME(Win_allocate);
+
+int
+PMPI_Win_allocate_shared(MPI_Aint size, int unit, MPI_Info info, MPI_Comm comm,
+                         void *base, MPI_Win *ret)
+{
+    return create(comm, MPI_WIN_FLAVOR_SHARED, NULL, size, unit, info, base, ret);
+}
+TP_MPI_NAME(Win_allocate_shared);
+
+int
+PMPI_Win_create_dynamic(MPI_Info info, MPI_Comm comm, MPI_Win *ret)
+{
+    return create(comm, MPI_WIN_FLAVOR_DYNAMIC, NULL, 0, 1, info, NULL, ret);
+}
+TP_MPI_NAME(Win_create_dynamic);
+
+int
+PMPI_Win_free(MPI_Win *handle)
+{
+    struct tp_ampi_win *win;
+    int error = MPI_ERR_WIN;
+
+    tp_ampi_enter();
+    win = tp_ampi_win_find(*handle);
+    if (win != NULL) {
+        tp_ampi_win_flush(win, 0, win->comm->size, true);
+        error = tp_ampi_attributes_delete(&win->attributes, win->handle);
+    }
+    if (error == MPI_SUCCESS) {
+        error = tp_ampi_comm_meet(win->comm);
+    }
+    if (error == MPI_SUCCESS) {
+        destroy(win);
+        *handle = MPI_WIN_NULL;
+    }
+    tp_ampi_leave();
+    return error;
+}
+TP_MPI_NAME(Win_free);
+
+int
+PMPI_Win_shared_query(MPI_Win handle, int rank, MPI_Aint *size, int *unit, void *base)
+{
+    struct tp_ampi_win *win = tp_ampi_win_find(handle);
+
+    if (win == NULL) {
+        return MPI_ERR_WIN;
+    }
+    if (win->flavor != MPI_WIN_FLAVOR_SHARED) {
+        return tp_ampi_win_error(win, MPI_ERR_RMA_FLAVOR,
+                                 "MPI_Win_shared_query: the window is not shared");
+    }
+    for (int i = 0; rank == MPI_PROC_NULL && i < win->comm->size; i++) {
+        rank = win->parts[i].size > 0 ? i : rank; /* the first that has memory */
+    }
+    if (rank == MPI_PROC_NULL) {
+        rank = 0;
+    }
+    if (rank < 0 || rank >= win->comm->size) {
+        return tp_ampi_win_error(win, MPI_ERR_RANK, "MPI_Win_shared_query: rank %d",
+                                 rank);
+    }
+    *size = (MPI_Aint)win->parts[rank].size;
+    *unit = win->parts[rank].unit;
+    memcpy(base, &win->parts[rank].mapped, sizeof(void *));
+    return MPI_SUCCESS;
+}
+TP_MPI_NAME(Win_shared_query);
+
+/* ---- dynamic windows ---- */
+
+int
+PMPI_Win_attach(MPI_Win handle, void *base, MPI_Aint size)
+{
+    struct tp_ampi_win *win = tp_ampi_win_find(handle);
+    struct tp_ampi_attached *a;
+
+    if (win == NULL) {
+        return MPI_ERR_WIN;
+    }
+    if (win->flavor != MPI_WIN_FLAVOR_DYNAMIC || size < 0) {
+        return tp_ampi_win_error(win, MPI_ERR_RMA_FLAVOR,
+                                 "MPI_Win_attach: the window is not dynamic");
+    }
+    a = tp_zalloc(sizeof(*a), "MPI window");
+    if (a == NULL) {
+        return tp_ampi_win_error(win, MPI_ERR_NO_MEM, "MPI_Win_attach: no memory");
+    }
+    a->base = (uint64_t)(uintptr_t)base;
+    a->size = (uint64_t)size;
+    tp_list_init(&a->link);
+    tp_ampi_enter();
+    tp_list_push_back(&win->attached, &a->link);
+    tp_ampi_leave();
+    return MPI_SUCCESS;
+}
+TP_MPI_NAME(Win_attach);
+
+int
+PMPI_Win_detach(MPI_Win handle, const void *base)
+{
+    struct tp_ampi_win *win = tp_ampi_win_find(handle);
+
+    if (win == NULL) {
+        return MPI_ERR_WIN;
+    }
+    tp_list_for_each_entry_safe(struct tp_ampi_attached, a, &win->attached, link) {
+        if (a->base == (uint64_t)(uintptr_t)base) {
+            tp_list_remove(&a->link);
+            tp_free(a);
+            return MPI_SUCCESS;
+        }
+    }
+    return tp_ampi_win_error(win, MPI_ERR_BASE, "MPI_Win_detach: %p is not attached",
+                             base);
+}
+TP_MPI_NAME(Win_detach);
