@@ -50,6 +50,8 @@ enum {
 #define TP_WIRE_REGION_MAX ((uint64_t)1 << 40)
 /** Bytes of one transfer that may be sent before the first CREDIT. */
 #define TP_WIRE_WINDOW ((uint64_t)16 << 20)
+/** A server that works for a client sends it a frame at least that often [s]. */
+#define TP_WIRE_SIGN_S 5
 /** Largest transfer: sizes that do not fit a signed 48-bit number are rejected. */
 #define TP_WIRE_TRANSFER_MAX ((uint64_t)1 << 47)
 

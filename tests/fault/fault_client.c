@@ -7,6 +7,8 @@
  *     fault_client devices        how many there are
  *     fault_client any            one computation, which may fail but not give wrong values
  *     fault_client fail ERROR     a fill fails with it, the rest works
+ *     fault_client hold MS        a command waits for a user event for so long
+ *     fault_client fill           a fill and clFinish
  *     fault_client lose WHAT END  loses its server while it does WHAT
  *
  * WHAT: a kernel's name (crash, hang), fill (that enqueue call), loop (computes on and on),
@@ -245,6 +247,44 @@ run_queue(int writes)
     return 0;
 }
 
+static void CL_CALLBACK
+note_end(cl_event event, cl_int status, void *arg)
+{
+    (void)event;
+    *(volatile cl_int *)arg = status;
+}
+
+/** A command that waits long for its program is no sign of a server that stands still. */
+static int
+run_hold(int ms)
+{
+    const struct timespec time = {ms / 1000, ms % 1000 * 1000000L};
+    volatile cl_int ended = 1;
+    struct program p;
+    cl_int err = open_program(&p);
+    cl_event gate = clCreateUserEvent(p.context, NULL), marker;
+
+    must(err == CL_SUCCESS && gate != NULL, "opening", err);
+    err = clEnqueueMarkerWithWaitList(p.queue, 1, &gate, &marker);
+    must(err == CL_SUCCESS, "clEnqueueMarkerWithWaitList", err);
+    err = clSetEventCallback(marker, CL_COMPLETE, note_end, (void *)&ended);
+    must(err == CL_SUCCESS && clFlush(p.queue) == CL_SUCCESS, "callback", err);
+    say("ready");
+    (void)nanosleep(&time, NULL);
+    must(ended == 1, "the callback", ended);
+    must(clSetUserEventStatus(gate, CL_COMPLETE) == CL_SUCCESS, "the gate", 0);
+    err = compute(&p);
+    must(err == CL_SUCCESS, "computation", err);
+    while (ended == 1) {
+        (void)nanosleep(&(struct timespec){0, 1000000}, NULL);
+    }
+    (void)clReleaseEvent(marker);
+    (void)clReleaseEvent(gate);
+    close_program(&p);
+    say("held");
+    return 0;
+}
+
 /** Starts what does not end by itself. @return its event */
 static cl_event
 start_command(struct program *p, const char *what)
@@ -270,6 +310,26 @@ start_command(struct program *p, const char *what)
     must(err == CL_SUCCESS, "clEnqueueNDRangeKernel", err);
     (void)clReleaseKernel(kernel);
     return event;
+}
+
+/** A command whose enqueue call may take long at the server. */
+static int
+run_fill(void)
+{
+    struct program p;
+    cl_int err = open_program(&p);
+    cl_event event;
+
+    must(err == CL_SUCCESS, "opening", err);
+    event = start_command(&p, "fill");
+    (void)clFlush(p.queue);
+    say("ready");
+    err = clFinish(p.queue);
+    must(err == CL_SUCCESS, "clFinish", err);
+    (void)clReleaseEvent(event);
+    close_program(&p);
+    say("filled");
+    return 0;
 }
 
 static void
@@ -412,10 +472,17 @@ main(int argc, char **argv)
     if (argc == 3 && strcmp(argv[1], "queue") == 0) {
         return run_queue(atoi(argv[2]));
     }
+    if (argc == 3 && strcmp(argv[1], "hold") == 0) {
+        return run_hold(atoi(argv[2]));
+    }
+    if (argc == 2 && strcmp(argv[1], "fill") == 0) {
+        return run_fill();
+    }
     if (argc == 4 && strcmp(argv[1], "lose") == 0) {
         return run_lose(argv[2], strcmp(argv[3], "again") == 0);
     }
-    (void)fprintf(stderr, "usage: fault_client compute|devices|any|fail ERROR|queue "
-                          "N|lose WHAT again|gone\n");
+    (void)fprintf(stderr,
+                  "usage: fault_client compute|devices|any|fill|fail ERROR|queue "
+                  "N|hold MS|lose WHAT again|gone\n");
     return 2;
 }

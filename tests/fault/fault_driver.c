@@ -3,7 +3,8 @@
  * Stands before the server's libOpenCL and spoils calls: the executor finds these here, and
  * all others in the library behind (dlsym looks there next).
  *
- * clEnqueueFillBuffer: FAULT_DRIVER=hang never returns, FAULT_DRIVER=crash dies in it.
+ * clEnqueueFillBuffer: FAULT_DRIVER=hang never returns, FAULT_DRIVER=crash dies in it,
+ * FAULT_DRIVER=slow takes 18 s.
  * clBuildProgram: FAULT_DRIVER=build never returns from a source that begins with "hang".
  */
 #define CL_TARGET_OPENCL_VERSION 300
@@ -22,14 +23,21 @@ clEnqueueFillBuffer(cl_command_queue queue, cl_mem buffer, const void *pattern,
 {
     const char *what = getenv("FAULT_DRIVER");
 
-    (void)queue, (void)buffer, (void)pattern, (void)pattern_size, (void)offset;
-    (void)size, (void)wait_count, (void)wait_list, (void)event;
+    cl_int(CL_API_CALL * real)(cl_command_queue, cl_mem, const void *, size_t, size_t,
+                               size_t, cl_uint, const cl_event *, cl_event *);
+
     if (what != NULL && strcmp(what, "crash") == 0) {
         (void)signal(SIGSEGV, SIG_DFL);
         (void)raise(SIGSEGV);
     }
     while (what != NULL && strcmp(what, "hang") == 0) {
         (void)pause();
+    }
+    if (what != NULL && strcmp(what, "slow") == 0) {
+        (void)sleep(18);
+        *(void **)&real = dlsym(RTLD_NEXT, "clEnqueueFillBuffer");
+        return real(queue, buffer, pattern, pattern_size, offset, size, wait_count,
+                    wait_list, event);
     }
     return CL_OUT_OF_RESOURCES;
 }

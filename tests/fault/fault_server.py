@@ -93,6 +93,26 @@ class Discovery(unittest.TestCase):
         finally:
             odd.close()
 
+    @unittest.skipUnless(os.geteuid() == 0, "only root can be another user")
+    def test_socket_of_another_user(self):
+        """A socket of another user is refused where any user can make one, and not in a folder of that user."""
+        public, theirs = f"{self.folder}/public", f"{self.folder}/theirs"
+        for folder, mode in ((public, 0o1777), (theirs, 0o755)):
+            os.mkdir(folder)
+            os.chmod(folder, mode)
+            os.chown(folder, *((0, 0) if folder == public else (65534, 65534)))
+        os.chmod(self.folder, 0o755)
+        for folder, words in ((public, "user 65534 listens there"), (theirs, "closed the connection")):
+            os.seteuid(65534)
+            try:
+                odd = OddServer(folder, b"", hang_up=True)
+            finally:
+                os.seteuid(0)
+            try:
+                self.expect_none(f"unix:{odd.path}", words)
+            finally:
+                odd.close()
+
     def test_no_setting(self):
         self.expect_none("", "^$", 0)
 

@@ -216,6 +216,17 @@ class Keys(Base):
         self.refuse_start("chmod 600", "--listen", "tls://127.0.0.1:0", "--tls-psk", open_key)
         self.assertEqual(os.stat(self.key).st_mode & 0o7777, 0o600)
 
+    @unittest.skipUnless(os.geteuid() == 0, "only root can give a file away")
+    def test_owners(self):
+        """A key that another user can change is refused, also by root."""
+        server = self.serve("--tls-psk", self.key)
+        theirs = os.path.join(self.folder, "their.key")
+        shutil.copy(self.key, theirs)
+        os.chmod(theirs, 0o600)
+        os.chown(theirs, 65534, 65534)
+        self.expect_out("belongs to user 65534", server.address, TELPHER_TLS_PSK=theirs)
+        self.refuse_start("belongs to user 65534", "--listen", "tls://127.0.0.1:0", "--tls-psk", theirs)
+
     def refuse_start(self, pattern, *options):
         run = subprocess.run([TELPHERD, "--socket", "none", *options], env=clean_environment(self.folder),
                              capture_output=True, text=True, timeout=LIMIT_S)

@@ -153,6 +153,26 @@ greet_secured(struct tp_conn **conn, const struct tp_client_params *params,
                               ret_reply->text);
 }
 
+/* Exchanges prefaces, by TLS where it is demanded. May replace *conn. */
+static telpher_status
+greet(struct tp_conn **conn, const struct tp_client_params *params,
+      uint64_t deadline_ns, struct tp_wire_preface_reply *ret_reply,
+      struct tp_error *err)
+{
+    telpher_status status = TELPHER_OK;
+
+    if (tp_client_wants_tls(params, *conn)) {
+        return greet_secured(conn, params, deadline_ns, ret_reply, err);
+    }
+    if (tp_client_where(*conn) == TP_CLIENT_LOCAL && params->peer_key == NULL &&
+        !tp_client_is_insecure(params)) {
+        status = tp_client_check_owner(*conn, params->address, err);
+    }
+    return status != TELPHER_OK
+               ? status
+               : tp_client_greet_plain(*conn, params, deadline_ns, ret_reply, err);
+}
+
 /* Finds the first transport that can carry a session. */
 static const struct tp_transport *
 find_transport(void)
@@ -183,9 +203,7 @@ tp_client_dial(const struct tp_client_params *params, struct tp_conn **ret_conn,
     if (status != TELPHER_OK) {
         return status;
     }
-    status = tp_client_wants_tls(params, conn)
-                 ? greet_secured(&conn, params, deadline_ns, ret_reply, err)
-                 : tp_client_greet_plain(conn, params, deadline_ns, ret_reply, err);
+    status = greet(&conn, params, deadline_ns, ret_reply, err);
     if (status != TELPHER_OK) {
         tp_conn_destroy(conn);
         return status;

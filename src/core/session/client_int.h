@@ -29,6 +29,13 @@ enum tp_client_where {
 
 enum tp_client_where tp_client_where(struct tp_conn *conn);
 
+/**
+ * Checks the user who listens at a Unix socket: this one, root, or the one whose folder it is in.
+ * @return OK, also for other sockets; AUTH: any user may have made it
+ */
+telpher_status tp_client_check_owner(struct tp_conn *conn, const char *address,
+                                     struct tp_error *err);
+
 /** TP_WIRE_FEATURE_RESUME if the streams of this connection shall outlive it, else 0. */
 uint64_t tp_client_resume_feature(const struct tp_client_params *params,
                                   struct tp_conn *conn);

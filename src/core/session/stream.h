@@ -118,6 +118,8 @@ bool tp_stream_watch(struct tp_stream *s, uint64_t lost_after_ns);
 /** Ends the connection of a watched stream whose peer's machine is silent; with
  *  @p network_changed also one that is doubtful. Any thread. @return true if it did */
 bool tp_stream_look(struct tp_stream *s, bool network_changed);
+/** Ends the connection, if the stream can go on with another one. @return that. Any thread */
+bool tp_stream_leave(struct tp_stream *s);
 /** True while the stream has no connection: receive returns AGAIN, frames are kept. */
 bool tp_stream_is_away(const struct tp_stream *s);
 /** [bytes] of frames and content sent and not acknowledged. */

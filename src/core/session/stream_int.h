@@ -105,8 +105,6 @@ telpher_status tp_stream_keep_frame(struct tp_stream *s, const struct tp_wire_he
 /** Drops kept frames that the peer has acknowledged. Receiving thread. */
 void tp_stream_keep_trim(struct tp_stream *s);
 void tp_stream_keep_fini(struct tp_stream *s);
-/** The connection is lost. @return false: so is the stream. Any thread. */
-bool tp_stream_leave(struct tp_stream *s);
 /** Takes the next connection into use. Receiving thread. @return false: there is none */
 bool tp_stream_resume(struct tp_stream *s, const struct tp_stream_handler *handler,
                       void *arg);

@@ -109,9 +109,10 @@ handle_next_event(struct tp_broker *b)
 {
     tp_ns now = tp_clock_ns(), due = tp_broker_conns_tick(b, now);
     tp_ns probe_due = tp_broker_probe_tick(b, now);
+    tp_ns session_due = tp_broker_sessions_tick(b, now);
     struct epoll_event ev;
 
-    due = TP_MIN(due, probe_due);
+    due = TP_MIN(TP_MIN(due, probe_due), session_due);
     /* one event per wait: handling it may free the watch of the next one */
     if (epoll_wait(b->epoll_fd, &ev, 1, tp_clock_poll_ms(due)) == 1) {
         struct tp_broker_watch *w = ev.data.ptr;
@@ -145,13 +146,13 @@ close_all(struct tp_broker *b)
     (void)close(b->epoll_fd);
 }
 
-/* Raises the descriptor limit: a session needs a connection and a control socket pair. */
+/* Raises the descriptor limit: a session needs two sockets, and a third while it starts. */
 static void
 allow_descriptors(const struct tp_broker *b)
 {
     enum { OTHERS = 256 };
     struct rlimit limit;
-    rlim_t wanted = 2 * b->options->max_sessions + b->options->max_half_open + OTHERS;
+    rlim_t wanted = 3 * b->options->max_sessions + b->options->max_half_open + OTHERS;
 
     if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < wanted) {
         limit.rlim_cur = TP_MIN(wanted, limit.rlim_max);

@@ -117,6 +117,10 @@ struct tp_broker_session {
     struct tp_list link; /**< broker->sessions */
     uint8_t id[TP_WIRE_SESSION_BYTES];
     struct tp_broker_watch control; /**< our end of the pair; -1 without executor */
+    struct tp_broker_watch
+        client; /**< copy of the command stream's socket; sees that the client has gone */
+    tp_ns gone_since; /**< the client has closed it; 0 = no */
+    bool stopped; /**< a signal has stopped the executor, which then sees nothing */
     pid_t pid; /**< of the executor; 0 = none */
     struct tp_broker_peer peer; /**< the session counts against its quota */
     unsigned bulk_mask; /**< numbers of bulk streams seen */
@@ -233,7 +237,8 @@ telpher_status tp_broker_session_bulk(struct tp_broker_session *s,
  * Passes the connection of a stream that is resumed to its executor, which sends
  * @p reply. @return OK: the caller closes its copy; AGAIN, PEER_LOST
  */
-telpher_status tp_broker_session_resume(struct tp_broker_session *s,
+telpher_status tp_broker_session_resume(struct tp_broker *b,
+                                        struct tp_broker_session *s,
                                         struct tp_broker_conn *c,
                                         const struct tp_wire_preface_reply *reply);
 /** Finds the session that expects a stream of this pair. @return NULL: none does */
@@ -242,6 +247,8 @@ struct tp_broker_session *tp_broker_pair_find(struct tp_broker *b, const uint8_t
 /** Finds the end text of an ended session. @return NULL: not kept */
 const struct tp_broker_words *tp_broker_words_find(struct tp_broker *b,
                                                    const uint8_t *id);
+/** Ends executors that are stopped and whose client has gone. @return the next deadline */
+tp_ns tp_broker_sessions_tick(struct tp_broker *b, tp_ns now);
 /** Reaps children that have ended. */
 void tp_broker_reap(struct tp_broker *b);
 /** Ends all executors: closes their control sockets, then sends SIGKILL. */

@@ -123,7 +123,7 @@ resume_stream(struct tp_broker *b, struct tp_broker_conn *c,
                                  "there is no such session");
     }
     reply = make_reply(b, c, s->id);
-    if (tp_broker_session_resume(s, c, &reply) != TELPHER_OK) {
+    if (tp_broker_session_resume(b, s, c, &reply) != TELPHER_OK) {
         tp_info("broker", "executor %ld takes no connection now", (long)s->pid);
     }
     return false; /* without an answer, the client tries again */

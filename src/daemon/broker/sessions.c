@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Opens, starts and ends sessions. A session without an executor ends with its command
- * stream. A started session ends with its executor, because the broker keeps no copy of
- * its sockets.
+ * stream. A started session ends with its executor. Of its command stream the broker has a
+ * copy of the socket, which it does not read: an executor that a signal has stopped does not
+ * see that its client has gone.
  */
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -19,6 +21,7 @@
 #include "base/trace/log.h"
 #include "daemon/broker/broker.h"
 
+#define STOPPED_GRACE (5 * TP_CLOCK_S) /* for a stopped one whose client has gone */
 #define END_GRACE (1 * TP_CLOCK_S) /* for executors to end by themselves */
 
 /* True if the peer may have one more session. @p peer NULL counts all sessions. */
@@ -71,7 +74,7 @@ tp_broker_session_open(struct tp_broker *b, const struct tp_broker_peer *peer,
         tp_free(s);
         return status;
     }
-    s->control.fd = -1;
+    s->control.fd = s->client.fd = -1;
     s->peer = *peer;
     tp_list_init(&s->link);
     tp_list_init(&s->pairs);
@@ -98,6 +101,7 @@ tp_broker_session_close(struct tp_broker *b, struct tp_broker_session *s)
         free_pair(s, pair);
     }
     tp_broker_watch_close(b, &s->control);
+    tp_broker_watch_close(b, &s->client);
     tp_list_remove(&s->link);
     b->session_count--;
     explicit_bzero(s->key, sizeof(s->key));
@@ -268,6 +272,53 @@ send_session(struct tp_broker *b, struct tp_broker_session *s, struct tp_broker_
     return send_conn(fd, &msg, c);
 }
 
+/* The client has closed the command stream, or it is lost. */
+static void
+client_gone(struct tp_broker *b, struct tp_broker_watch *w, uint32_t events)
+{
+    struct tp_broker_session *s = tp_container_of(w, struct tp_broker_session, client);
+
+    tp_broker_watch_close(b, w);
+    s->gone_since = tp_clock_ns();
+}
+
+/* Watches a copy of the socket of the command stream, in place of the one before. */
+static void
+watch_client(struct tp_broker *b, struct tp_broker_session *s, int fd)
+{
+    tp_broker_watch_close(b, &s->client);
+    s->gone_since = 0;
+    s->client = (struct tp_broker_watch){fcntl(fd, F_DUPFD_CLOEXEC, 0), client_gone};
+    if (s->client.fd >= 0 &&
+        tp_broker_watch_add(b, &s->client, EPOLLRDHUP) != TELPHER_OK) {
+        tp_broker_watch_close(b, &s->client);
+    }
+}
+
+tp_ns
+tp_broker_sessions_tick(struct tp_broker *b, tp_ns now)
+{
+    tp_ns next = TP_CLOCK_FOREVER;
+
+    tp_list_for_each_entry(struct tp_broker_session, s, &b->sessions, link) {
+        tp_ns grace =
+            s->resumes ? (tp_ns)b->options->limits.keep_session_ns : STOPPED_GRACE;
+
+        if (!s->stopped || s->gone_since == 0 || s->pid == 0) {
+            continue;
+        }
+        if (tp_clock_between(s->gone_since, now) < grace) {
+            next = TP_MIN(next, s->gone_since + grace);
+            continue;
+        }
+        tp_warn("broker", "executor %ld is stopped and its client has gone: killed",
+                (long)s->pid);
+        (void)kill(s->pid, SIGKILL);
+        s->stopped = false;
+    }
+    return next;
+}
+
 telpher_status
 tp_broker_session_start(struct tp_broker *b, struct tp_broker_conn *c,
                         struct tp_error *err)
@@ -292,6 +343,7 @@ tp_broker_session_start(struct tp_broker *b, struct tp_broker_conn *c,
     }
     s->control = (struct tp_broker_watch){pair[0], control_ready};
     (void)tp_broker_watch_add(b, &s->control, EPOLLIN);
+    watch_client(b, s, c->watch.fd);
     tp_info("broker", "executor %ld serves a session on platform %u", (long)s->pid,
             c->platform);
     c->session = NULL; /* the session now ends with its executor */
@@ -312,7 +364,8 @@ tp_broker_session_bulk(struct tp_broker_session *s, struct tp_broker_conn *c)
 }
 
 telpher_status
-tp_broker_session_resume(struct tp_broker_session *s, struct tp_broker_conn *c,
+tp_broker_session_resume(struct tp_broker *b, struct tp_broker_session *s,
+                         struct tp_broker_conn *c,
                          const struct tp_wire_preface_reply *reply)
 {
     struct tp_control msg = {.type = TP_CONTROL_RESUME,
@@ -322,6 +375,9 @@ tp_broker_session_resume(struct tp_broker_session *s, struct tp_broker_conn *c,
 
     memcpy(msg.session, s->id, sizeof(msg.session));
     tp_wire_put_preface_reply(msg.reply, reply);
+    if (!msg.is_bulk) {
+        watch_client(b, s, c->watch.fd);
+    }
     return s->control.fd < 0 ? TELPHER_ERR_PEER_LOST
                              : send_conn(s->control.fd, &msg, c);
 }
@@ -374,6 +430,22 @@ session_ended(struct tp_broker *b, struct tp_broker_session *s, int wait_status)
     tp_broker_session_close(b, s);
 }
 
+/* @return true if a signal has stopped or continued the executor; false: it has ended */
+static bool
+note_stop(struct tp_broker_session *s, int wait_status)
+{
+    if (WIFSTOPPED(wait_status)) {
+        tp_warn("broker", "executor %ld is stopped by signal %d; its session waits",
+                (long)s->pid, WSTOPSIG(wait_status));
+    } else if (WIFCONTINUED(wait_status)) {
+        tp_info("broker", "executor %ld continues", (long)s->pid);
+    } else {
+        return false;
+    }
+    s->stopped = WIFSTOPPED(wait_status);
+    return true;
+}
+
 void
 tp_broker_reap(struct tp_broker *b)
 {
@@ -384,8 +456,12 @@ tp_broker_reap(struct tp_broker *b)
     }
     tp_broker_handshakes_reap(b);
     tp_list_for_each_entry_safe(struct tp_broker_session, s, &b->sessions, link) {
-        if (s->pid != 0 && waitpid(s->pid, &wait_status, WNOHANG) > 0) {
-            session_ended(b, s, wait_status);
+        while (s->pid != 0 &&
+               waitpid(s->pid, &wait_status, WNOHANG | WUNTRACED | WCONTINUED) > 0) {
+            if (!note_stop(s, wait_status)) {
+                session_ended(b, s, wait_status);
+                break;
+            }
         }
     }
 }

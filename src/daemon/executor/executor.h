@@ -68,6 +68,7 @@ struct tp_exec {
     bool resumes; /**< its streams outlive their connections */
     bool client_is_far; /**< on another machine. Reader */
     tp_ns away_until; /**< end of the wait for the client; 0: it is connected. Reader */
+    struct tp_mutex control_lock; /**< messages of the broker are read one at a time */
     int wake_fd; /**< eventfd: wakes the reader */
     struct tp_map objects; /**< reader only */
     struct tp_daemon_limits limits;
@@ -145,6 +146,8 @@ telpher_status tp_exec_adopt(const struct tp_control *msg, const uint8_t *rest, 
                              struct tp_conn **ret_conn);
 /** Appends a frame to the command stream. Any thread. The reader sees a failure. */
 void tp_exec_put(struct tp_exec *x, uint16_t type, const void *msg);
+/** Takes connections that resume streams, while the reader is in the driver. Watchdog. */
+void tp_exec_take_resumed(struct tp_exec *x);
 /** Sends the appended frames. Any thread. */
 void tp_exec_flush(struct tp_exec *x);
 /** Wakes the reader: frames are unsent, or regions are unused. Any thread. */

@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/trace/log.h"
@@ -288,28 +289,69 @@ note_connection(struct tp_exec *x)
     return true;
 }
 
-/* Reads a message of the broker. @return false when the broker has ended */
-static bool
-read_control(struct tp_exec *x)
+/* Handles a message of the broker. */
+static void
+take_message(struct tp_exec *x, const struct tp_control *msg, const uint8_t *rest,
+             int fd)
+{
+    if (msg->type == TP_CONTROL_BULK && fd >= 0) {
+        add_bulk(x, msg, rest, fd);
+    } else if (msg->type == TP_CONTROL_PEER && fd >= 0) {
+        tp_exec_peer_adopt(x, msg, rest, fd);
+    } else if (msg->type == TP_CONTROL_RESUME && fd >= 0 && x->resumes) {
+        resume_stream(x, msg, rest, fd);
+    } else if (fd >= 0) {
+        (void)close(fd);
+    }
+}
+
+/* Reads the next message of the broker. @return OK; AGAIN; PEER_LOST: the broker has ended */
+static telpher_status
+read_message(struct tp_exec *x)
 {
     uint8_t rest[TP_TLS_PLAIN_MAX];
     struct tp_control msg;
-    telpher_status status;
     int fd;
+    telpher_status status = tp_control_receive_rest(TP_CONTROL_FD, &msg, rest, &fd);
 
-    while ((status = tp_control_receive_rest(TP_CONTROL_FD, &msg, rest, &fd)) ==
-           TELPHER_OK) {
-        if (msg.type == TP_CONTROL_BULK && fd >= 0) {
-            add_bulk(x, &msg, rest, fd);
-        } else if (msg.type == TP_CONTROL_PEER && fd >= 0) {
-            tp_exec_peer_adopt(x, &msg, rest, fd);
-        } else if (msg.type == TP_CONTROL_RESUME && fd >= 0 && x->resumes) {
-            resume_stream(x, &msg, rest, fd);
-        } else if (fd >= 0) {
-            (void)close(fd);
-        }
+    if (status == TELPHER_OK) {
+        take_message(x, &msg, rest, fd);
     }
+    return status;
+}
+
+/* Reads messages of the broker. @return false when the broker has ended */
+static bool
+read_control(struct tp_exec *x)
+{
+    telpher_status status;
+
+    tp_mutex_lock(&x->control_lock);
+    do {
+        status = read_message(x);
+    } while (status == TELPHER_OK);
+    tp_mutex_unlock(&x->control_lock);
     return status == TELPHER_ERR_AGAIN;
+}
+
+/* True if the next message continues a stream; others are for the reader alone. */
+static bool
+resume_is_next(void)
+{
+    struct tp_control msg;
+
+    return recv(TP_CONTROL_FD, &msg, sizeof(msg), MSG_PEEK | MSG_DONTWAIT) ==
+               (ssize_t)sizeof(msg) &&
+           msg.type == TP_CONTROL_RESUME;
+}
+
+void
+tp_exec_take_resumed(struct tp_exec *x)
+{
+    tp_mutex_lock(&x->control_lock);
+    while (resume_is_next() && read_message(x) == TELPHER_OK) {
+    }
+    tp_mutex_unlock(&x->control_lock);
 }
 
 /* ---- the loop ---- */

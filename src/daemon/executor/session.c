@@ -99,6 +99,7 @@ tp_exec_prepare(struct tp_exec *x)
     tp_list_init(&x->dirty);
     tp_map_init(&x->objects);
     tp_map_init(&x->regions);
+    tp_mutex_init(&x->control_lock);
     x->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     status = x->wake_fd < 0 ? TELPHER_ERR_LIMIT : TELPHER_OK;
     if (status == TELPHER_OK) {

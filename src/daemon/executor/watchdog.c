@@ -15,7 +15,11 @@
  * can cancel one. A transfer whose content does not arrive fails (--transfer-timeout).
  *
  * While the reader is inside a driver call, it cannot see a disconnect of the client. The
- * watchdog then checks the socket, with and without a limit.
+ * watchdog then checks the socket, with and without a limit, and takes a connection that
+ * replaces a lost one.
+ *
+ * While there is work, the client gets a frame at least every TP_WIRE_SIGN_S seconds, so that
+ * it can tell a server that works from a connection where nothing moves.
  */
 #include <poll.h>
 #include <stdio.h>
@@ -27,6 +31,7 @@
 #include "daemon/executor/objects/objects.h"
 
 #define TICK (1 * TP_CLOCK_S)
+#define SIGN_TIME (TP_WIRE_SIGN_S * TP_CLOCK_S)
 #define GONE_TIME (3 * TP_CLOCK_S) /* limit for a driver call after a disconnect */
 
 struct tp_exec_watchdog {
@@ -42,6 +47,8 @@ struct tp_exec_watchdog {
     uint64_t call_seen; /* last value of calls, and the time of its change */
     tp_ns call_time;
     tp_ns gone_since; /* the client has disconnected during that call; 0 = no */
+    uint64_t sent_seen; /* number of the last frame sent, and the time of its change */
+    tp_ns sent_time;
 };
 
 /* The oldest incomplete command of a queue. Under done_lock. */
@@ -195,6 +202,7 @@ check_call(struct tp_exec_watchdog *w, tp_ns now)
     if (w->timeout != 0 && took >= w->timeout) {
         end_session(w, "a call into the driver", w->timeout, "--kernel-timeout");
     }
+    tp_exec_take_resumed(w->x);
     if (took < GONE_TIME || !has_client_disconnected(w->x)) {
         w->gone_since = 0;
     } else if (w->gone_since == 0) {
@@ -246,6 +254,24 @@ check_transfers(struct tp_exec_watchdog *w, tp_ns now)
     return true;
 }
 
+/* Sends a frame if none was sent for a while. */
+static void
+give_sign(struct tp_exec_watchdog *w, tp_ns now)
+{
+    struct tp_stream *stream = w->x->stream;
+    const struct tp_wire_ack ack = {0};
+    uint64_t sent = tp_stream_sent(stream);
+
+    if (sent != w->sent_seen || w->sent_time == 0) {
+        w->sent_seen = sent;
+        w->sent_time = now;
+    } else if (tp_clock_between(w->sent_time, now) + TICK / 2 >= SIGN_TIME &&
+               !tp_stream_is_away(stream) && tp_stream_pending(stream) == 0) {
+        tp_exec_put(w->x, TP_WIRE_ACK, &ack);
+        tp_exec_flush(w->x);
+    }
+}
+
 /* Runs all checks once. @return true if there is work to watch */
 static bool
 run_checks(struct tp_exec_watchdog *w)
@@ -268,6 +294,7 @@ run_checks(struct tp_exec_watchdog *w)
                     w->timeout, "--kernel-timeout");
     }
     warn_of_stall(w, now, in_call);
+    give_sign(w, now);
     building = check_builds(w, now);
     coming = check_transfers(w, now);
     held = tp_exec_sweep_holds(x);
@@ -286,6 +313,7 @@ watchdog_loop(void *arg)
         }
         tp_mutex_unlock(&w->lock);
         w->progress_time = 0;
+        w->sent_time = 0;
         do {
             tp_clock_sleep(TICK);
             w->armed = false; /* work submitted during the checks arms it again */

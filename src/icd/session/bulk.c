@@ -73,16 +73,19 @@ tp_icd_bulk_end(void)
 static struct tp_icd_sink *
 find_sink(struct tp_icd_session *session, uint64_t transfer)
 {
-    const struct timespec limit =
-        tp_clock_timespec(tp_clock_realtime_ns() + ANNOUNCE_S * TP_CLOCK_S);
     struct tp_icd_sink *sink = tp_map_get(&session->bulk.sinks, transfer);
-    int late = 0;
+    bool late = false;
 
-    while (sink == NULL && tp_icd_is_servers(transfer) && !session->lost && late == 0) {
-        late = pthread_cond_timedwait(&session->bulk.more, &tp_icd.lock, &limit);
+    while (sink == NULL && tp_icd_is_servers(transfer) && !session->lost && !late) {
+        const struct timespec limit =
+            tp_clock_timespec(tp_clock_realtime_ns() + ANNOUNCE_S * TP_CLOCK_S);
+        int error = pthread_cond_timedwait(&session->bulk.more, &tp_icd.lock, &limit);
+
+        /* the reply comes on the command stream, which may be without a connection */
+        late = error != 0 && !tp_stream_is_away(session->stream);
         sink = tp_map_get(&session->bulk.sinks, transfer);
     }
-    if (sink == NULL && late != 0) {
+    if (sink == NULL && late) {
         tp_warn("icd", "%s: received content of an unknown transfer",
                 session->server->address);
         tp_stream_break(session->bulk.stream, TELPHER_ERR_PROTO);

@@ -156,6 +156,7 @@ static telpher_status
 on_started(struct tp_icd_session *session, const uint8_t *body, const uint8_t *end)
 {
     struct tp_wire_started msg;
+    char text[256];
 
     if (!tp_wire_get_started(body, end, &msg)) {
         return TELPHER_ERR_PROTO;
@@ -164,9 +165,11 @@ on_started(struct tp_icd_session *session, const uint8_t *body, const uint8_t *e
         session->started = true;
         return TELPHER_OK;
     }
-    tp_error("icd", "%s: no executor: %.*s", session->server->address,
-             (int)msg.text.len, (const char *)msg.text.data);
-    return TELPHER_ERR_REFUSED; /* for any status that the server gave */
+    (void)snprintf(text, sizeof(text), "no executor: %.*s", (int)msg.text.len,
+                   (const char *)msg.text.data);
+    tp_icd_session_lose(session, msg.status < 0 ? msg.status : TELPHER_ERR_REFUSED,
+                        text);
+    return TELPHER_ERR_PEER_LOST;
 }
 
 static telpher_status

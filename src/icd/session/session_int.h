@@ -10,6 +10,8 @@
 #include "icd/session/session.h"
 #include "icd/session/shared_memory.h"
 
+#define TP_ICD_QUIET_LOOK (5 * TP_CLOCK_S) /* between looks of a thread that waits */
+
 /** Bulk stream of a session: one connection, one receiving and one sending thread. */
 struct tp_icd_bulk {
     struct tp_stream *stream; /**< NULL: not opened yet; set once */
@@ -49,6 +51,7 @@ struct tp_icd_session {
     unsigned inside; /**< threads that use its streams other than by reading */
     bool closed; /**< lost, and its descriptors are closed */
     pthread_t reader; /**< the reading thread, while reading */
+    _Atomic unsigned quiet_looks; /**< in a row without a byte, while a thread waits */
     bool background_runs; /**< the background thread is the one that reads */
     unsigned expected; /**< tp_icd_expect minus tp_icd_unexpect */
     unsigned told; /**< events whose DONE arrives without SUBSCRIBE */
@@ -76,6 +79,10 @@ struct tp_icd_session {
     struct tp_icd_share share;
 };
 
+/** One more TP_ICD_QUIET_LOOK has passed without a byte: acts when these are too many. Reader. */
+void tp_icd_session_note_quiet(struct tp_icd_session *session);
+/** Bytes arrived. Reader. */
+void tp_icd_session_note_bytes(struct tp_icd_session *session);
 /** Handles one frame; @p arg is the session. @return OK, PROTO, or how the stream ended. */
 telpher_status tp_icd_session_on_frame(void *arg, uint16_t type, const uint8_t *body,
                                        const uint8_t *end);

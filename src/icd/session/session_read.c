@@ -34,14 +34,18 @@ drain_kick(struct tp_icd_session *session)
     }
 }
 
-/** Sleeps until the stream is readable or a kick arrives. */
+/** Sleeps until the stream is readable or a kick arrives, or for a while. */
 static void
 sleep_on(struct tp_icd_session *session)
 {
     struct pollfd fds[2] = {{.fd = tp_stream_fd(session->stream), .events = POLLIN},
                             {.fd = session->kick, .events = POLLIN}};
 
-    if (poll(fds, 2, -1) > 0 && (fds[1].revents & POLLIN) != 0) {
+    int found = poll(fds, 2, (int)(TP_ICD_QUIET_LOOK / TP_CLOCK_MS));
+
+    if (found == 0) {
+        tp_icd_session_note_quiet(session);
+    } else if (found > 0 && (fds[1].revents & POLLIN) != 0) {
         drain_kick(session);
     }
 }
@@ -85,7 +89,9 @@ read_round(struct tp_icd_session *session, bool may_sleep)
         }
         status = tp_stream_receive(session->stream, &handler, session);
     }
-    if (status != TELPHER_OK && status != TELPHER_ERR_AGAIN) {
+    if (status == TELPHER_OK) {
+        tp_icd_session_note_bytes(session);
+    } else if (status != TELPHER_ERR_AGAIN) {
         tp_icd_session_lose(session, status, NULL);
     }
     tp_icd_lock();

@@ -1,0 +1,163 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What stands still: a connection that stays up while nothing passes, a stopped executor, a driver that takes its time.
+
+All of it at once, because each takes some 25 s."""
+import os
+import re
+import select
+import signal
+import socket
+import struct
+import threading
+import time
+import unittest
+
+from fault import DRIVER, LIMIT_S, Server, children, main, until
+
+# A server that is slow is there, too.
+os.environ["TELPHER_CONNECT_TIMEOUT"] = "20s"
+# A call that waits hears of it after 20 s; the rest is for a slow machine.
+QUIET_S = 20
+HEARD_S = QUIET_S + LIMIT_S
+SIGNS = "no sign of life"
+HOLD_S = 26
+
+
+class Tunnel:
+    """Passes connections to a port. stall(): those that are open stay open, and nothing passes; reset(): they end."""
+
+    def __init__(self, address):
+        host, port = address.rsplit(":", 1)
+        self.server = (host, int(port))
+        self.peers, self.stalled = {}, set()
+        self.lock = threading.Lock()
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.address = f"127.0.0.1:{self.listener.getsockname()[1]}"
+        self.wake, self.woken = socket.socketpair()
+        self.thread = threading.Thread(target=self.serve)
+        self.thread.start()
+
+    def serve(self):
+        while True:
+            with self.lock:
+                ends = [end for end in self.peers if end not in self.stalled]
+            ready, _, _ = select.select([self.woken, self.listener, *ends], [], [], 0.05)
+            if self.woken in ready:
+                return
+            for end in ready:
+                if end is self.listener:
+                    client, _ = end.accept()
+                    server = socket.create_connection(self.server)
+                    with self.lock:
+                        self.peers[client], self.peers[server] = server, client
+                else:
+                    self.carry(end)
+
+    def carry(self, end):
+        with self.lock:
+            if end in self.stalled or end not in self.peers:
+                return
+            peer = self.peers[end]
+            try:
+                data = end.recv(1 << 16)
+                peer.sendall(data)
+            except OSError:
+                data = b""
+            if not data:
+                del self.peers[end], self.peers[peer]
+                end.close()
+                peer.close()
+
+    def stall(self):
+        with self.lock:
+            self.stalled.update(self.peers)
+
+    def reset(self):
+        with self.lock:
+            for end in self.peers:
+                end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                end.close()
+            self.peers.clear()
+
+    def close(self):
+        self.wake.close()
+        self.thread.join(LIMIT_S)
+        self.reset()
+        self.listener.close()
+        self.woken.close()
+
+
+def listening_server(**environment):
+    """With a port on loopback. @return (server, its address, the cookie's file)"""
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{s.getsockname()[1]}"
+    cookie = f"/tmp/telpher-fault-cookie-{os.getpid()}-{address.rsplit(':', 1)[1]}"
+    return Server("--listen", address, "--cookie", cookie, **environment), address, cookie
+
+
+class Still(unittest.TestCase):
+    def setUp(self):
+        self.server, address, self.cookie = listening_server()
+        self.slow, slow_address, self.slow_cookie = listening_server(TELPHER_LIBOPENCL=DRIVER, FAULT_DRIVER="slow")
+        self.tunnel, self.slow_tunnel = Tunnel(address), Tunnel(slow_address)
+
+    def tearDown(self):
+        for thing in (self.tunnel, self.slow_tunnel, self.server, self.slow):
+            thing.close() if isinstance(thing, Tunnel) else thing.stop()
+        for path in (self.cookie, self.slow_cookie):
+            os.remove(path)
+
+    def start(self, *words, tunnel=None, server=None, **environment):
+        """@return (the client, which is ready, its executor)"""
+        server = server or self.server
+        before = children(server.pid)
+        client = server.client(*words, **({} if tunnel is None else {
+            "TELPHER_SERVERS": tunnel.address, "TELPHER_ON_LOSS": "wait",
+            "TELPHER_COOKIE": self.cookie if server is self.server else self.slow_cookie, **environment}))
+        client.wait_line("ready" if words[0] != "compute" else "round")
+        fresh = [pid for pid in children(server.pid) if pid not in before]
+        self.assertEqual(len(fresh), 1)
+        return client, fresh[0]
+
+    def test_still(self):
+        held, _ = self.start("hold", str(HOLD_S * 1000))
+        filled, _ = self.start("fill", tunnel=self.slow_tunnel, server=self.slow, TELPHER_ON_LOSS_TIME="12s")
+        self.slow_tunnel.reset()
+        tunneled, _ = self.start("compute", tunnel=self.tunnel)
+        self.tunnel.stall()
+        tunneled.drop_lines()
+        begin = time.monotonic()
+        waiting, stopped = self.start("compute")
+        os.kill(stopped, signal.SIGSTOP)
+        leaving, left = self.start("compute")
+        os.kill(left, signal.SIGSTOP)
+        leaving.kill()
+
+        # A stopped executor does not outlive its client.
+        until(lambda: left not in children(self.server.pid), "the stopped executor of a client that has gone ends")
+        self.assertIn(f"executor {left} is stopped and its client has gone", self.server.read_log())
+        # A call into the driver of 18 s does not end a session that has 12 s to be back.
+        filled.wait_line("filled")
+        self.assertIn("connected again", filled.end())
+        # The client of a stopped one hears of it, and goes on.
+        until(lambda: SIGNS in waiting.said(), "the client hears of a stopped executor", HEARD_S)
+        self.assertGreater(time.monotonic() - begin, QUIET_S - 5)
+        self.assertIn(f"executor {stopped} is stopped by signal 19", self.server.read_log())
+        waiting.drop_lines()
+        os.kill(stopped, signal.SIGCONT)
+        waiting.wait_line("round")
+        self.assertIn("gives signs of life again", waiting.end())
+        # A tunnel where nothing passes is a lost connection.
+        tunneled.wait_line("round", HEARD_S)
+        self.assertEqual(len(re.findall("connected again", tunneled.end())), 1)
+        # The server that waits for its program gives signs.
+        held.wait_line("held", HOLD_S + LIMIT_S)
+        self.assertNotIn(SIGNS, held.end())
+        for server in (self.server, self.slow):
+            server.expect_clean()
+
+
+if __name__ == "__main__":
+    main()
