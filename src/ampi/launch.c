@@ -95,6 +95,7 @@ run_rank(void *arg)
 {
     struct start *start = arg;
 
+    tp_ampi_rank_begin();
     end_rank(start->main_fn(start->argc, start->argv, environ));
 }
 

@@ -125,6 +125,12 @@ restore_libc(const struct tp_ampi_rank *rank)
     optarg = rank->optarg;
 }
 
+void
+tp_ampi_rank_begin(void)
+{
+    restore_libc(tp_ampi_current());
+}
+
 static void
 suspend(void)
 {

@@ -54,6 +54,8 @@ void tp_ampi_process_stop(void);
 /** One turn: light threads that are ready, the network. Sleeps if there is nothing.
  *  Only on the process's own stack. */
 void tp_ampi_turn(bool may_sleep);
+/** Gives the rank that begins on this light thread its state of libc. */
+void tp_ampi_rank_begin(void);
 /** Waits until waiter->needed is 0. */
 void tp_ampi_block(struct tp_ampi_waiter *waiter);
 /** Lets other ranks and the network go on. */
