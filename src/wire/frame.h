@@ -46,6 +46,8 @@ enum {
 #define TP_WIRE_FEATURE_COMPACT ((uint64_t)1 << 20) /**< short headers, LAUNCH_AGAIN */
 #define TP_WIRE_FEATURE_RESUME ((uint64_t)1 << 21) /**< streams outlive connections */
 
+#define TP_WIRE_FEATURE_EXPORT ((uint64_t)1 << 22) /**< EXPORT, ENDPOINT */
+
 /** Largest region of shared memory. */
 #define TP_WIRE_REGION_MAX ((uint64_t)1 << 40)
 /** Bytes of one transfer that may be sent before the first CREDIT. */
@@ -54,6 +56,9 @@ enum {
 #define TP_WIRE_SIGN_S 5
 /** Largest transfer: sizes that do not fit a signed 48-bit number are rejected. */
 #define TP_WIRE_TRANSFER_MAX ((uint64_t)1 << 47)
+
+/** Bits of ids of transfers that are 0 in the frames of the holder of a token. */
+#define TP_WIRE_ENDPOINT_NAMES ((uint64_t)0xffffff << 32)
 
 /** First number of a sub-device; the server's devices have lower numbers. */
 #define TP_WIRE_SUB_DEVICE_FIRST ((uint32_t)1 << 16)
@@ -84,6 +89,7 @@ enum tp_wire_kind {
     TP_WIRE_KIND_REQUEST = 9,
     TP_WIRE_KIND_DEVICE = 10, /**< a sub-device; the counter is its number */
     TP_WIRE_KIND_COMMANDS = 11, /**< a command buffer */
+    TP_WIRE_KIND_EXPORT = 12, /**< a part of a buffer that others may use */
 };
 
 /** Flags of commands (field `flags`). */
@@ -95,6 +101,12 @@ enum {
         1 << 2, /**< WRITE: the client sends no content before a CREDIT */
     TP_WIRE_AFTER_LAST =
         1 << 3, /**< LAUNCH_AGAIN: waits for the event of the launch before */
+};
+
+/** Rights of an EXPORT; one of them is the access of an ENDPOINT. */
+enum {
+    TP_WIRE_EXPORT_READ = 1 << 0,
+    TP_WIRE_EXPORT_WRITE = 1 << 1,
 };
 
 /** Kind of value in a KERNEL_ARG (field `kind`). */

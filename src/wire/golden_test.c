@@ -233,6 +233,18 @@ test_peers(void **state)
                                 .wait = {1, &event}};
     struct tp_wire_forward forward = {3, {1, &event}};
     struct tp_wire_peer_event ours = {event, tp_wire_id(TP_WIRE_KIND_CONTEXT, 1), 3};
+    struct tp_wire_export export = {request,
+                                    tp_wire_id(TP_WIRE_KIND_EXPORT, 5),
+                                    push.queue,
+                                    push.mem,
+                                    TP_WIRE_EXPORT_READ | TP_WIRE_EXPORT_WRITE,
+                                    4096,
+                                    65536,
+                                    60000,
+                                    name,
+                                    secret};
+    struct tp_wire_endpoint endpoint = {
+        3, TP_WIRE_EXPORT_WRITE, push.transfer, event, 4096, 65536};
     struct tp_wire_peer_reply reply = {request, -111, {3, "why"}};
     struct tp_wire_peer_lost lost = {3, -104, {3, "why"}};
     struct tp_wire_peer_ready ready = {0};
@@ -244,6 +256,8 @@ test_peers(void **state)
     check_message(TP_WIRE_PULL, &pull);
     check_message(TP_WIRE_FORWARD, &forward);
     check_message(TP_WIRE_PEER_EVENT, &ours);
+    check_message(TP_WIRE_EXPORT, &export);
+    check_message(TP_WIRE_ENDPOINT, &endpoint);
     check_message(TP_WIRE_PEER_REPLY, &reply);
     check_message(TP_WIRE_PEER_LOST, &lost);
     check_message(TP_WIRE_PEER_READY, &ready);

@@ -422,8 +422,8 @@ end_session(void)
     tp_pool_drain(x.pool);
     fail_all();
     tp_exec_release_all(&x);
-    while (x.object_count != 0 || tp_exec_transfers_active(x.transfers) != 0 ||
-           tp_pool_pending(x.pool) != 0) {
+    while (tp_exec_endpoints_reap(&x) != 0 || x.object_count != 0 ||
+           tp_exec_transfers_active(x.transfers) != 0 || tp_pool_pending(x.pool) != 0) {
         if (tp_clock_passed(deadline)) {
             say_what_is_left();
             require(!"all ends");

@@ -258,6 +258,11 @@ make_texts(void)
     save_text("address", "path", "/run/telpher/telpherd.sock");
     save_text("address", "bare_v6", "::1");
     save_text("address", "empty_item", "a,,b");
+    save_text("token", "token",
+              "telpher-buffer-1:00112233445566778899aabbccddeeff:"
+              "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f:rw:"
+              "65536:1800000000:tcp://node1:7717");
+    save_text("token", "short", "telpher-buffer-1:00:");
     save_text("config", "all",
               "flag = yes\nNUMBER=-3\ncount = 0x10\nsize = 16M\nduration = 2.5s\n"
               "text = \"a # b\" # comment\nwords = a, b,c\ncolour = green\n");

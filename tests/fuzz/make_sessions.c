@@ -329,6 +329,30 @@ make_peer_wrong(struct steps *s)
     end(s, "peer_wrong");
 }
 
+/* A holder of a token that writes, reads and breaks off. */
+static void
+make_endpoint(struct steps *s)
+{
+    static const uint8_t key[TP_WIRE_PEER_KEY_BYTES] = "key";
+
+    begin(s, 0);
+    ADD(s, EXPORT, export, ID(REQUEST, 1), ID(EXPORT, 1), ID(QUEUE, 1), ID(MEM, 1), 3,
+        0, 30000, 0, {sizeof(pair_name), pair_name}, {sizeof(key), key});
+    add_bytes(s, (const uint8_t[]){STEP_JOIN, sizeof(pair_name), 0}, 3);
+    add_bytes(s, pair_name, sizeof(pair_name));
+    ADD_PEER(s, ENDPOINT, endpoint, 0, 2, ID(TRANSFER, 1), ID(EVENT, 1), 0, 20000);
+    add_peer_data(s, ID(TRANSFER, 1), 0, 20000);
+    ADD_PEER(s, ENDPOINT, endpoint, 0, 1, ID(TRANSFER, 2), ID(EVENT, 2), 100, 20000);
+    ADD_PEER(s, CREDIT, credit, ID(TRANSFER, 2), 20000);
+    ADD_PEER(s, ENDPOINT, endpoint, 0, 2, ID(TRANSFER, 3), ID(EVENT, 3), 20000, 20000);
+    add_peer_data(s, ID(TRANSFER, 3), 0, 20000);
+    ADD_PEER(s, ENDPOINT, endpoint, 0, 2, ID(TRANSFER, 4), ID(EVENT, 4), 0, 20000);
+    add_peer_data(s, ID(TRANSFER, 4), 0, 100);
+    ADD_PEER(s, ABORT, abort, ID(TRANSFER, 4), -5);
+    ADD(s, RELEASE, release, U64S(ID(EXPORT, 1)));
+    end(s, "endpoint");
+}
+
 static void
 make_moves(struct steps *s)
 {
@@ -498,6 +522,7 @@ make_executor_seeds(void)
     make_moves(&s);
     make_peer(&s);
     make_peer_wrong(&s);
+    make_endpoint(&s);
     make_images(&s);
     make_parts(&s);
     make_svm(&s);

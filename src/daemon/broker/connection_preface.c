@@ -48,7 +48,7 @@ features_of(const struct tp_broker *b, const struct tp_broker_conn *c)
 
     return c->preface.features &
            (TP_WIRE_FEATURE_SVM | TP_WIRE_FEATURE_PEER | TP_WIRE_FEATURE_COMPACT |
-            (resumes ? TP_WIRE_FEATURE_RESUME : 0) |
+            TP_WIRE_FEATURE_EXPORT | (resumes ? TP_WIRE_FEATURE_RESUME : 0) |
             (is_local ? TP_WIRE_FEATURE_SHARED : 0));
 }
 

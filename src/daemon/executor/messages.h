@@ -70,6 +70,8 @@ struct tp_exec;
     X(PULL, pull)                                                                      \
     X(FORWARD, forward)                                                                \
     X(PEER_EVENT, peer_event)                                                          \
+    X(EXPORT, export)                                                                  \
+    X(ENDPOINT, endpoint)                                                              \
     X(PING, ping)                                                                      \
     X(GOODBYE, goodbye)
 

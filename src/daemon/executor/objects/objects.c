@@ -30,6 +30,8 @@ static const struct kind {
     [TP_WIRE_KIND_SAMPLER] = {CL_INVALID_SAMPLER, NULL, tp_exec_sampler_free},
     [TP_WIRE_KIND_COMMANDS] = {CL_INVALID_COMMAND_BUFFER_KHR, NULL,
                                tp_exec_commands_free},
+    [TP_WIRE_KIND_EXPORT] = {CL_INVALID_MEM_OBJECT, tp_exec_export_let_go,
+                             tp_exec_export_free},
 };
 
 void
@@ -204,9 +206,10 @@ void
 tp_exec_release_all(struct tp_exec *x)
 {
     static const enum tp_wire_kind order[] = {
-        TP_WIRE_KIND_COMMANDS, TP_WIRE_KIND_EVENT,   TP_WIRE_KIND_KERNEL,
-        TP_WIRE_KIND_PROGRAM,  TP_WIRE_KIND_MEM,     TP_WIRE_KIND_SAMPLER,
-        TP_WIRE_KIND_QUEUE,    TP_WIRE_KIND_CONTEXT, TP_WIRE_KIND_DEVICE};
+        TP_WIRE_KIND_EXPORT,  TP_WIRE_KIND_COMMANDS, TP_WIRE_KIND_EVENT,
+        TP_WIRE_KIND_KERNEL,  TP_WIRE_KIND_PROGRAM,  TP_WIRE_KIND_MEM,
+        TP_WIRE_KIND_SAMPLER, TP_WIRE_KIND_QUEUE,    TP_WIRE_KIND_CONTEXT,
+        TP_WIRE_KIND_DEVICE};
 
     for (size_t i = 0; i < TP_ARRAY_LEN(order); i++) {
         size_t cursor = 0;

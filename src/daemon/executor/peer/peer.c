@@ -22,6 +22,21 @@ tp_exec_peers_init(struct tp_exec *x)
 {
     tp_map_init(&x->peers.map);
     tp_mutex_init(&x->peers.lock);
+    x->peers.count = 0;
+    x->peers.endpoints = 0;
+}
+
+/* Frees a peer that has no stream any more. */
+static void
+peer_free(struct tp_exec_peer *p)
+{
+    tp_cond_fini(&p->changed);
+    tp_map_fini(&p->events);
+    explicit_bzero(p->key, sizeof(p->key));
+    if (p->export != NULL) {
+        tp_exec_unref(&p->export->obj);
+    }
+    tp_free(p);
 }
 
 void
@@ -31,15 +46,45 @@ tp_exec_peers_fini(struct tp_exec *x)
     void *value;
 
     while (tp_map_next(&x->peers.map, &cursor, NULL, &value)) {
-        struct tp_exec_peer *p = value;
-
-        tp_cond_fini(&p->changed);
-        tp_map_fini(&p->events);
-        explicit_bzero(p->key, sizeof(p->key));
-        tp_free(p);
+        peer_free(value);
     }
     tp_map_fini(&x->peers.map);
     tp_mutex_fini(&x->peers.lock);
+}
+
+telpher_status
+tp_exec_peer_add(struct tp_exec *x, uint64_t number, struct tp_exec_peer **ret_peer)
+{
+    struct tp_exec_peer *p = tp_zalloc(sizeof(*p), "peer");
+    telpher_status status;
+
+    if (p == NULL) {
+        return TELPHER_ERR_NO_MEMORY;
+    }
+    p->x = x;
+    p->number = number;
+    tp_cond_init(&p->changed);
+    tp_map_init(&p->events);
+    tp_mutex_lock(&x->peers.lock);
+    status = tp_map_put(&x->peers.map, number, p);
+    tp_mutex_unlock(&x->peers.lock);
+    if (status != TELPHER_OK) {
+        peer_free(p);
+        return status;
+    }
+    *ret_peer = p;
+    return TELPHER_OK;
+}
+
+void
+tp_exec_peer_remove(struct tp_exec_peer *p)
+{
+    struct tp_exec_peers *peers = &p->x->peers;
+
+    tp_mutex_lock(&peers->lock);
+    (void)tp_map_remove(&peers->map, p->number);
+    tp_mutex_unlock(&peers->lock);
+    peer_free(p);
 }
 
 /* Changes the state; the connecting thread sees it. Under lock. */
@@ -49,6 +94,18 @@ set_step(struct tp_exec_peer *p, enum tp_exec_peer_step step)
     tp_assert_locked(&p->x->peers.lock);
     p->step = step;
     tp_cond_broadcast(&p->changed);
+}
+
+enum tp_exec_peer_step
+tp_exec_peer_set_step(struct tp_exec_peer *p, enum tp_exec_peer_step step)
+{
+    enum tp_exec_peer_step before;
+
+    tp_mutex_lock(&p->x->peers.lock);
+    before = p->step;
+    set_step(p, step);
+    tp_mutex_unlock(&p->x->peers.lock);
+    return before;
 }
 
 /* ---- streams ---- */
@@ -82,17 +139,15 @@ on_peer_lost(void *arg, telpher_status status)
 {
     struct tp_exec_peer *p = arg;
     const char *text = telpher_status_text(status);
-    struct tp_wire_peer_lost m = {
-        .peer = p->number, .status = status, .text = {(uint32_t)strlen(text), text}};
-    bool was_ready;
+    struct tp_wire_peer_lost m = {.peer = (uint32_t)p->number,
+                                  .status = status,
+                                  .text = {(uint32_t)strlen(text), text}};
+    bool was_ready = tp_exec_peer_set_step(p, TP_EXEC_PEER_LOST) == TP_EXEC_PEER_READY;
 
-    tp_mutex_lock(&p->x->peers.lock);
-    was_ready = p->step == TP_EXEC_PEER_READY;
-    set_step(p, TP_EXEC_PEER_LOST);
-    tp_mutex_unlock(&p->x->peers.lock);
     tp_exec_peer_events_lost(p);
     if (was_ready && !p->x->ending) {
-        tp_info("executor", "the stream to server %u is lost: %s", p->number, text);
+        tp_info("executor", "the stream to server %u is lost: %s", (unsigned)p->number,
+                text);
         tp_exec_put(p->x, TP_WIRE_PEER_LOST, &m);
         tp_exec_flush(p->x);
     }
@@ -103,8 +158,9 @@ static const struct tp_exec_peer_handler peer_handler = {.frame = on_peer_frame,
 
 /* ---- what the client arranges ---- */
 
-static void
-reply(struct tp_exec *x, uint64_t request, telpher_status status, const char *text)
+void
+tp_exec_peer_reply(struct tp_exec *x, uint64_t request, telpher_status status,
+                   const char *text)
 {
     struct tp_wire_peer_reply m = {
         .request = request, .status = status, .text = {(uint32_t)strlen(text), text}};
@@ -122,35 +178,37 @@ peer_new(struct tp_exec *x, uint32_t number, const struct tp_wire_bytes *name,
     telpher_status status;
 
     if (key->len != TP_WIRE_PEER_KEY_BYTES || name->len != TP_WIRE_SESSION_BYTES ||
-        number == 0 || tp_map_count(&x->peers.map) >= TP_EXEC_PEERS_MAX) {
+        number == 0 || x->peers.count >= TP_EXEC_PEERS_MAX) {
         return TELPHER_ERR_PROTO;
     }
-    p = tp_zalloc(sizeof(*p), "peer");
-    if (p == NULL) {
-        return TELPHER_ERR_NO_MEMORY;
-    }
-    p->x = x;
-    p->number = number;
-    memcpy(p->name, name->data, sizeof(p->name));
-    memcpy(p->key, key->data, sizeof(p->key));
-    tp_cond_init(&p->changed);
-    tp_map_init(&p->events);
-    tp_mutex_lock(&x->peers.lock);
-    status = tp_map_put(&x->peers.map, number, p);
-    tp_mutex_unlock(&x->peers.lock);
+    status = tp_exec_peer_add(x, number, &p);
     if (status != TELPHER_OK) {
-        tp_cond_fini(&p->changed);
-        tp_free(p);
         return status == TELPHER_ERR_EXISTS ? TELPHER_ERR_PROTO : status;
     }
+    x->peers.count++;
+    memcpy(p->name, name->data, sizeof(p->name));
+    memcpy(p->key, key->data, sizeof(p->key));
     *ret_peer = p;
     return TELPHER_OK;
 }
 
 telpher_status
-tp_exec_on_peer_accept(struct tp_exec *x, const struct tp_wire_peer_accept *m)
+tp_exec_peer_expect(const uint8_t name[TP_WIRE_SESSION_BYTES],
+                    const uint8_t key[TP_WIRE_PEER_KEY_BYTES])
 {
     struct tp_control msg = {.type = TP_CONTROL_PEER};
+    telpher_status status;
+
+    memcpy(msg.session, name, sizeof(msg.session));
+    memcpy(msg.key, key, sizeof(msg.key));
+    status = tp_control_send(TP_CONTROL_FD, &msg, -1);
+    explicit_bzero(&msg, sizeof(msg));
+    return status;
+}
+
+telpher_status
+tp_exec_on_peer_accept(struct tp_exec *x, const struct tp_wire_peer_accept *m)
+{
     struct tp_exec_peer *p;
     telpher_status status = peer_new(x, m->peer, &m->name, &m->key, &p);
 
@@ -158,12 +216,10 @@ tp_exec_on_peer_accept(struct tp_exec *x, const struct tp_wire_peer_accept *m)
         return status;
     }
     p->accepts = true;
-    memcpy(msg.session, p->name, sizeof(msg.session));
-    memcpy(msg.key, p->key, sizeof(msg.key));
-    status = tp_control_send(TP_CONTROL_FD, &msg, -1);
-    explicit_bzero(&msg, sizeof(msg));
-    reply(x, m->request, status,
-          status == TELPHER_OK && x->peers.address != NULL ? x->peers.address : "");
+    status = tp_exec_peer_expect(p->name, p->key);
+    tp_exec_peer_reply(
+        x, m->request, status,
+        status == TELPHER_OK && x->peers.address != NULL ? x->peers.address : "");
     return TELPHER_OK;
 }
 
@@ -192,6 +248,9 @@ tp_exec_peer_adopt(struct tp_exec *x, const struct tp_control *msg, const uint8_
     struct tp_stream *stream;
     struct tp_conn *conn;
 
+    if (p == NULL) {
+        p = tp_exec_endpoint_new(x, msg->session);
+    }
     if (p == NULL || p->stream != NULL) { /* each pair has one stream, ever */
         (void)close(fd);
         return;
@@ -203,13 +262,12 @@ tp_exec_peer_adopt(struct tp_exec *x, const struct tp_control *msg, const uint8_
         tp_conn_destroy(conn);
         return;
     }
-    tp_mutex_lock(&x->peers.lock);
-    set_step(
-        p,
-        TP_EXEC_PEER_READY); /* unless the stream is lost, as the next line may say */
-    tp_mutex_unlock(&x->peers.lock);
-    if (tp_exec_transfers_add_peer(x->transfers, stream, &peer_handler, p,
-                                   &p->stream) == TELPHER_OK) {
+    /* unless the stream is lost, as the next line may say */
+    (void)tp_exec_peer_set_step(p, TP_EXEC_PEER_READY);
+    if (tp_exec_transfers_add_peer(
+            x->transfers, stream,
+            p->export != NULL ? &tp_exec_endpoint_handler : &peer_handler, p,
+            p->export != NULL ? p->number : 0, &p->stream) == TELPHER_OK) {
         tp_exec_bulk_put(p->stream, TP_WIRE_PEER_READY,
                          &(struct tp_wire_peer_ready){0});
         tp_exec_bulk_kick(p->stream);
@@ -240,7 +298,7 @@ dial(struct dial *d, struct tp_error *err)
     status = tp_client_connect(&params, &stream, NULL, err);
     if (status == TELPHER_OK) {
         status = tp_exec_transfers_add_peer(p->x->transfers, stream, &peer_handler, p,
-                                            &p->stream);
+                                            0, &p->stream);
     }
     if (status != TELPHER_OK) {
         return status;
@@ -268,8 +326,8 @@ dial_main(void *arg)
     struct tp_error err = {0};
     telpher_status status = dial(d, &err);
 
-    reply(d->peer->x, d->request, status,
-          status == TELPHER_OK ? "" : tp_error_text(&err));
+    tp_exec_peer_reply(d->peer->x, d->request, status,
+                       status == TELPHER_OK ? "" : tp_error_text(&err));
     tp_free(d);
     return NULL;
 }
@@ -298,7 +356,7 @@ tp_exec_on_peer_connect(struct tp_exec *x, const struct tp_wire_peer_connect *m)
     memcpy(d->address, m->address.data, m->address.len);
     status = tp_thread_create(&thread, "peer-connect", dial_main, d);
     if (status != TELPHER_OK) {
-        reply(x, m->request, status, "no thread left on the server");
+        tp_exec_peer_reply(x, m->request, status, "no thread left on the server");
         tp_free(d);
         return TELPHER_OK;
     }

@@ -8,7 +8,7 @@
  * key, and which passes the socket on.
  *
  *   peer.c        streams: accept, connect   peer_event.c  events across servers
- *   peer_move.c   PUSH and PULL
+ *   peer_move.c   PUSH and PULL              endpoint.c    exported buffers
  *
  * Threads: the reader owns the table of peers. `lock` guards the state of each and the
  * table of events; it is taken before a stream's own lock, after done_lock.
@@ -29,11 +29,15 @@ enum {
     TP_EXEC_PEERS_MAX = 256, /**< streams of one session, ever */
     TP_EXEC_PEER_EVENTS_MAX =
         65536, /**< ends of a peer's events before their PEER_EVENT */
+    TP_EXEC_ENDPOINTS_MAX = 64, /**< streams to exports of a session, at a time */
+    TP_EXEC_ENDPOINT_OPERATIONS_MAX = 64, /**< of one of them, under way */
 };
 
 /** Other servers of a session. */
 struct tp_exec_peers {
     struct tp_map map; /**< number → peer; reader only */
+    size_t count; /**< streams that the client has arranged, ever; reader only */
+    uint64_t endpoints; /**< streams to exports, ever; reader only */
     const char *address; /**< --peer-address; "" = none */
     struct tp_mutex lock; /**< the state of peers */
     _Atomic bool dirty; /**< some stream has frames that were not sent */
@@ -54,6 +58,15 @@ struct tp_exec_bulk *tp_exec_peer_stream(struct tp_exec *x, uint32_t number,
 void tp_exec_peer_abort(struct tp_exec_bulk *stream, uint64_t transfer, int32_t error);
 /** Sends appended frames of all streams. Any thread, without locks. */
 void tp_exec_peers_kick(struct tp_exec *x);
+
+/* ---- endpoint.c ---- */
+
+/** Breaks the streams to an export that the client releases; frees one. Reader only. */
+void tp_exec_export_let_go(struct tp_exec_object *o);
+void tp_exec_export_free(struct tp_exec_object *o);
+/** Frees what streams to exports have left behind. Reader only.
+ *  @return how many there are still */
+size_t tp_exec_endpoints_reap(struct tp_exec *x);
 
 /* ---- peer_event.c ---- */
 

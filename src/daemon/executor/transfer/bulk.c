@@ -17,6 +17,25 @@ enum {
     OFFER_MAX = 1 << 20
 }; /* [bytes] largest chunk that its completing thread sends itself, if no other is queued */
 
+/* ---- names of transfers ---- */
+
+/* Turns a name that the other side of a stream uses into ours. @return false: it is none */
+static bool
+translate_name(const struct tp_exec_bulk *b, uint64_t *id)
+{
+    if (b->names != 0 && (*id & TP_WIRE_ENDPOINT_NAMES) != 0) {
+        return false;
+    }
+    *id |= b->names;
+    return true;
+}
+
+uint64_t
+tp_exec_transfer_name(const struct tp_exec_transfer *t)
+{
+    return t->p.peer != NULL ? t->p.id & ~t->p.peer->names : t->p.id;
+}
+
 /* ---- receiving ---- */
 
 static void chunk_sent(struct tp_exec_bulk *b, struct tp_exec_chunk *c);
@@ -167,6 +186,10 @@ data_begin(void *arg, uint64_t transfer, uint64_t offset, uint32_t len)
     struct tp_exec_transfer *t;
     void *dst = NULL;
 
+    if (!translate_name(b, &transfer)) {
+        tp_stream_break(b->stream, TELPHER_ERR_PROTO);
+        return NULL;
+    }
     tp_mutex_lock(&all->lock);
     wait_for_command(b, transfer);
     wait_for_space(b);
@@ -242,9 +265,13 @@ take_credit(struct tp_exec_bulk *b, const struct tp_wire_credit *m)
 {
     struct tp_exec_transfers *all = b->all;
     struct tp_exec_transfer *t;
+    uint64_t id = m->transfer;
 
+    if (!translate_name(b, &id)) {
+        return TELPHER_ERR_PROTO;
+    }
     tp_mutex_lock(&all->lock);
-    t = tp_map_get(&all->map, m->transfer);
+    t = tp_map_get(&all->map, id);
     if (t != NULL && t->known && t->p.to_client && t->p.peer == b &&
         m->limit > t->limit) {
         t->limit = TP_MIN(m->limit, t->p.size);
@@ -261,15 +288,16 @@ take_abort(struct tp_exec_bulk *b, const struct tp_wire_abort *m)
 {
     struct tp_exec_transfers *all = b->all;
     struct tp_exec_transfer *t;
+    uint64_t id = m->transfer;
 
-    if (m->status >= 0) {
+    if (m->status >= 0 || !translate_name(b, &id)) {
         return TELPHER_ERR_PROTO;
     }
     tp_mutex_lock(&all->lock);
-    wait_for_command(b, m->transfer);
-    t = find_named(b, m->transfer);
+    wait_for_command(b, id);
+    t = find_named(b, id);
     if (t == NULL) {
-        t = find_incoming(b, m->transfer, 0, 0);
+        t = find_incoming(b, id, 0, 0);
     }
     if (t == NULL || (t->known ? t->p.peer != b || t->p.to_client : t->stream != b)) {
         tp_mutex_unlock(&all->lock);
@@ -528,8 +556,8 @@ send_chunk(struct tp_exec_bulk *b, const struct tp_exec_chunk *c)
     while (pos < c->len && status == TELPHER_OK) {
         uint64_t len = TP_MIN(c->len - pos, (uint64_t)TP_STREAM_SEND_MAX);
 
-        status = tp_stream_send_data(b->stream, c->transfer->p.id, c->pos + pos,
-                                     c->data + pos, (uint32_t)len);
+        status = tp_stream_send_data(b->stream, tp_exec_transfer_name(c->transfer),
+                                     c->pos + pos, c->data + pos, (uint32_t)len);
         pos += len;
     }
     return status;
@@ -582,8 +610,9 @@ offer_chunk(struct tp_exec_bulk *b, struct tp_exec_chunk *c)
             status = TELPHER_ERR_AGAIN; /* the network is the bottleneck */
             break;
         }
-        status = tp_stream_offer_data(b->stream, c->transfer->p.id, c->pos + c->gone,
-                                      c->data + c->gone, (uint32_t)len);
+        status =
+            tp_stream_offer_data(b->stream, tp_exec_transfer_name(c->transfer),
+                                 c->pos + c->gone, c->data + c->gone, (uint32_t)len);
         c->gone += status == TELPHER_OK ? len : 0;
         rest = status == TELPHER_OK && tp_stream_pending(b->stream) > 0;
     }
@@ -784,7 +813,7 @@ bulk_free(struct tp_exec_bulk *b)
 telpher_status
 tp_exec_transfers_add_peer(struct tp_exec_transfers *all, struct tp_stream *stream,
                            const struct tp_exec_peer_handler *handler, void *arg,
-                           struct tp_exec_bulk **ret_bulk)
+                           uint64_t names, struct tp_exec_bulk **ret_bulk)
 {
     struct tp_exec_bulk *b = bulk_new(all, stream);
     telpher_status status;
@@ -795,6 +824,7 @@ tp_exec_transfers_add_peer(struct tp_exec_transfers *all, struct tp_stream *stre
     (void)tp_stream_watch(stream, TP_EXEC_SILENCE);
     b->peer = handler;
     b->peer_arg = arg;
+    b->names = names;
     *ret_bulk = b;
     status = start_threads(b);
     if (status != TELPHER_OK) {
@@ -894,6 +924,42 @@ free_stream(struct tp_exec_bulk *b)
         tp_exec_chunk_free(tp_list_entry(first, struct tp_exec_chunk, link));
     }
     bulk_free(b);
+}
+
+/* True if a transfer, or a thread that sends its content, needs a stream. Under lock. */
+static bool
+is_needed(const struct tp_exec_bulk *b)
+{
+    size_t cursor = 0;
+    void *value;
+
+    while (tp_map_next(&b->all->map, &cursor, NULL, &value)) {
+        const struct tp_exec_transfer *t = value;
+
+        if (t->p.peer == b || t->stream == b) {
+            return true;
+        }
+    }
+    return b->busy;
+}
+
+bool
+tp_exec_transfers_remove_peer(struct tp_exec_transfers *all, struct tp_exec_bulk *b)
+{
+    bool needed;
+
+    tp_mutex_lock(&all->lock);
+    needed = is_needed(b);
+    tp_mutex_unlock(&all->lock);
+    if (needed) {
+        return false;
+    }
+    end_stream(b);
+    tp_mutex_lock(&all->lock);
+    tp_list_remove(&b->peer_link);
+    free_stream(b);
+    tp_mutex_unlock(&all->lock);
+    return true;
 }
 
 /*

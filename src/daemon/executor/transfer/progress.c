@@ -129,8 +129,9 @@ finish(struct tp_exec_transfer *t)
 
     all->active_count--;
     if (error != 0 && t->p.to_client && t->p.peer != NULL) {
-        tp_exec_bulk_tell(t->p.peer, TP_WIRE_ABORT,
-                          &(struct tp_wire_abort){t->p.id, TP_MIN(error, -1)});
+        tp_exec_bulk_tell(
+            t->p.peer, TP_WIRE_ABORT,
+            &(struct tp_wire_abort){tp_exec_transfer_name(t), TP_MIN(error, -1)});
     }
     tp_mutex_unlock(&all->lock);
     t->p.finished(t->p.arg, error, t->start_ns, t->end_ns);
@@ -207,7 +208,7 @@ give_credit(struct tp_exec_transfer *t)
     t->limit = limit;
     if (t->p.peer != NULL) {
         tp_exec_bulk_tell(t->p.peer, TP_WIRE_CREDIT,
-                          &(struct tp_wire_credit){t->p.id, limit});
+                          &(struct tp_wire_credit){tp_exec_transfer_name(t), limit});
         return;
     }
     tp_mutex_unlock(&all->lock);

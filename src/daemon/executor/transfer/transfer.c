@@ -478,6 +478,9 @@ tp_exec_transfers_expire(struct tp_exec_transfers *all, uint64_t now_ns,
             t->expired = true;
             all->expired_count++;
             tp_exec_transfer_poke(t);
+            if (t->p.peer != NULL && t->p.peer->names != 0) {
+                tp_stream_break(t->p.peer->stream, TELPHER_ERR_TIMEOUT);
+            }
         }
     }
     tp_exec_transfers_drive(all);

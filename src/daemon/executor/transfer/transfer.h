@@ -190,12 +190,19 @@ struct tp_exec_peer_handler {
  * Adds the stream of another server and starts its threads.
  * @param stream  taken, also on failure
  * @param handler kept
+ * @param names   0: the client names the transfers, uniquely in the session; else bits of
+ *                TP_WIRE_ENDPOINT_NAMES that are added to the other side's ids
  * @param ret_bulk gives it before the first callback; valid until the end of @p all
  */
 telpher_status tp_exec_transfers_add_peer(struct tp_exec_transfers *all,
                                           struct tp_stream *stream,
                                           const struct tp_exec_peer_handler *handler,
-                                          void *arg, struct tp_exec_bulk **ret_bulk);
+                                          void *arg, uint64_t names,
+                                          struct tp_exec_bulk **ret_bulk);
+/** Frees a stream that is lost. Waits for its threads; no other thread may use it.
+ *  @return false: a transfer needs it still, or again */
+bool tp_exec_transfers_remove_peer(struct tp_exec_transfers *all,
+                                   struct tp_exec_bulk *b);
 /** Appends a frame. Any thread, also under locks. The receiver reports a failure. */
 void tp_exec_bulk_put(struct tp_exec_bulk *b, uint16_t type, const void *msg);
 /** Sends appended frames; does not wait. Any thread, without locks. */

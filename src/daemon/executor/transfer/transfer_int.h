@@ -81,6 +81,7 @@ struct tp_exec_bulk {
     struct tp_list peer_link; /**< of another server: in all->peers */
     const struct tp_exec_peer_handler *peer; /**< NULL: the client's */
     void *peer_arg;
+    uint64_t names; /**< added to the other side's ids of transfers; 0: none */
     struct tp_map
         early; /**< of another server: id → transfer without a command. Another
                               server may use the same id; lock */
@@ -130,6 +131,8 @@ struct tp_exec_transfers {
 /** Creates an unknown transfer in a table. @return NULL: no memory. Under lock. */
 struct tp_exec_transfer *tp_exec_transfer_new(struct tp_exec_transfers *all,
                                               struct tp_map *map, uint64_t id);
+/** The id of a transfer in frames. */
+uint64_t tp_exec_transfer_name(const struct tp_exec_transfer *t);
 /** Schedules a transfer for the next tp_exec_transfers_drive(). Under lock. */
 void tp_exec_transfer_poke(struct tp_exec_transfer *t);
 /** Frees a transfer if it is no longer needed. Under lock. */
