@@ -61,6 +61,20 @@
 TP_ICD_CORE(TP_ICD_DECLARE)
 #undef TP_ICD_DECLARE
 
+/** Of telpher/interop/opencl.h; they have no slot. */
+cl_int CL_API_CALL tp_clExportBufferTELPHER(cl_command_queue queue, cl_mem buffer,
+                                            size_t offset, size_t size, cl_uint rights,
+                                            cl_ulong lifetime_ms, char *token);
+cl_int CL_API_CALL tp_clRevokeBufferTELPHER(cl_mem buffer, const char *token);
+cl_int CL_API_CALL tp_clEnqueuePutTELPHER(cl_command_queue queue, cl_mem buffer,
+                                          size_t offset, size_t size, const char *token,
+                                          cl_ulong token_offset, cl_uint wait_count,
+                                          const cl_event *wait_list, cl_event *event);
+cl_int CL_API_CALL tp_clEnqueueGetTELPHER(cl_command_queue queue, cl_mem buffer,
+                                          size_t offset, size_t size, const char *token,
+                                          cl_ulong token_offset, cl_uint wait_count,
+                                          const cl_event *wait_list, cl_event *event);
+
 /** Of cl_pocl_content_size, which has no slot. */
 cl_int CL_API_CALL tp_clSetContentSizeBufferPoCL(cl_mem buffer,
                                                  cl_mem content_size_buffer);

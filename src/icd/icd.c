@@ -186,6 +186,10 @@ static const struct function {
     {"clGetKernelSubGroupInfoKHR", (void *)tp_clGetKernelSubGroupInfo, true,
      tp_icd_device_has_sub_groups},
     {"clSetContentSizeBufferPoCL", (void *)tp_clSetContentSizeBufferPoCL, true, NULL},
+    {"clExportBufferTELPHER", (void *)tp_clExportBufferTELPHER, true, NULL},
+    {"clRevokeBufferTELPHER", (void *)tp_clRevokeBufferTELPHER, true, NULL},
+    {"clEnqueuePutTELPHER", (void *)tp_clEnqueuePutTELPHER, true, NULL},
+    {"clEnqueueGetTELPHER", (void *)tp_clEnqueueGetTELPHER, true, NULL},
 #define FUNCTION(name) {#name, (void *)tp_##name, true, tp_icd_device_has_commands},
     TP_ICD_COMMANDS_FUNCTIONS(FUNCTION)
 #undef FUNCTION

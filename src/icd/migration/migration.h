@@ -4,6 +4,7 @@
 #define TELPHER_ICD_MIGRATION_MIGRATION_H
 
 #include "icd/commands/enqueue.h"
+#include "icd/migration/range_events.h"
 
 struct tp_icd_session;
 /** Called under the lock when content has arrived in a session, or has failed to. */
@@ -80,6 +81,21 @@ void tp_icd_mem_shrink(const struct tp_icd_op *op);
 void tp_icd_mem_arrange(const struct tp_icd_op *op);
 /** @return [bytes] that would move for use number @p use of a command. Under the lock. */
 uint64_t tp_icd_mem_stale(const struct tp_icd_op *op, size_t use);
+/** A part of a buffer that holders of a token may use: exports.c. */
+struct tp_icd_export {
+    struct tp_icd_export *next; /**< of its root */
+    uint64_t id;
+    uint32_t session_index;
+    uint8_t rights; /**< TP_WIRE_EXPORT_... */
+    struct tp_icd_span span; /**< of the root */
+    uint8_t name[TP_WIRE_SESSION_BYTES];
+};
+/** Adds an export, whose content is valid in its session. If others may write, copies in
+ *  other sessions are never known to be valid from now on. Under the lock. CL_SUCCESS,
+ *  CL_OUT_OF_HOST_MEMORY. */
+cl_int tp_icd_mem_open(struct _cl_mem *root, struct tp_icd_export *e);
+/** Ends all exports of a buffer. Under the lock. */
+void tp_icd_mem_close(struct _cl_mem *root);
 /** Records that bytes from @p from on have no meaning. Under the lock. */
 void tp_icd_mem_forget(struct _cl_mem *root, uint64_t from);
 /** Creates the directory of @p size bytes, for a context of several sessions. NULL: no

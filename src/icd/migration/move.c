@@ -538,6 +538,50 @@ tp_icd_mem_arrange(const struct tp_icd_op *op)
     }
 }
 
+/* ---- exported parts -------------------------------------------------------------------------- */
+
+cl_int
+tp_icd_mem_open(struct _cl_mem *root, struct tp_icd_export *e)
+{
+    struct tp_icd_directory *dir = root->directory;
+
+    if (dir != NULL && (e->rights & TP_WIRE_EXPORT_WRITE) != 0) {
+        if (tp_ranges_reserve(&dir->where, 1) != TELPHER_OK) {
+            return CL_OUT_OF_HOST_MEMORY;
+        }
+        tp_ranges_change(&dir->where, e->span.from, e->span.to, 0,
+                         bit_of(e->session_index));
+    }
+    e->next = root->exports;
+    root->exports = e;
+    return CL_SUCCESS;
+}
+
+void
+tp_icd_mem_close(struct _cl_mem *root)
+{
+    struct tp_icd_export *e;
+
+    while ((e = root->exports) != NULL) {
+        root->exports = e->next;
+        tp_icd_put_release(root->ctx->sessions[e->session_index], e->id);
+        tp_free(e);
+    }
+}
+
+/** True if holders of a token may change a span, but in another session. */
+static bool
+changes_elsewhere(const struct _cl_mem *root, uint32_t here, struct tp_icd_span span)
+{
+    for (const struct tp_icd_export *e = root->exports; e != NULL; e = e->next) {
+        if ((e->rights & TP_WIRE_EXPORT_WRITE) != 0 && e->session_index != here &&
+            tp_icd_spans_meet(e->span, span)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* ---- what commands call -------------------------------------------------------------------- */
 
 /** Handles the end of the first upload, in a context of one session. */
@@ -630,7 +674,7 @@ tp_icd_mem_use(struct tp_icd_op *op, const struct tp_icd_use *use)
     }
     if (needs_content) {
         err = bring(op, root, span, (use->how & TP_ICD_USE_WHOLE) == 0);
-        if (err == CL_SUCCESS) {
+        if (err == CL_SUCCESS && !changes_elsewhere(root, here, span)) {
             tp_ranges_change(&dir->where, span.from, span.to, UINT64_MAX, bit_of(here));
         }
     }

@@ -118,6 +118,7 @@ destroy_mem(struct tp_icd_object *obj)
     struct _cl_mem *mem = (struct _cl_mem *)obj;
 
     tp_icd_lock();
+    tp_icd_mem_close(mem);
     tp_icd_put_releases(mem->ctx, mem->created, obj->id);
     free_maps(mem);
     forget_args(mem);

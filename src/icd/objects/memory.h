@@ -50,6 +50,8 @@ struct _cl_mem {
     struct tp_list destructors;
     struct _cl_mem
         *size_buffer; /* held; counts the bytes that have a meaning; NULL: all have */
+    struct tp_icd_export
+        *exports; /**< of the root: parts that others may use; under the lock */
     struct tp_icd_directory
         *directory; /**< of the root; NULL: context of one session */
     struct _cl_event

@@ -27,6 +27,15 @@ struct tp_icd_pair {
 static pthread_mutex_t arranging = PTHREAD_MUTEX_INITIALIZER;
 static uint32_t last_number; /* under `arranging` */
 
+/** A stream of a session's server to a buffer that was exported elsewhere. Never freed. */
+struct import {
+    struct tp_list link;
+    const struct tp_icd_session *session;
+    uint8_t name[TP_WIRE_SESSION_BYTES];
+    uint32_t number; /**< of the stream; 0: it is lost; lock */
+};
+static struct tp_list imports = {&imports, &imports}; /* lock */
+
 static struct tp_icd_pair *
 find_pair(const struct tp_icd_session *a, const struct tp_icd_session *b)
 {
@@ -55,6 +64,9 @@ tp_icd_peer_on_lost(struct tp_icd_session *session, uint32_t number)
     uint64_t key;
     void *value;
 
+    tp_list_for_each_entry(struct import, i, &imports, link) {
+        i->number = i->session == session && i->number == number ? 0 : i->number;
+    }
     while (tp_map_next(&session->peers, &cursor, &key, &value)) {
         struct tp_icd_pair *pair = value;
         const struct tp_icd_session *other = (const void *)(uintptr_t)key;
@@ -98,9 +110,9 @@ on_reply(struct tp_icd_request *req, uint16_t type, const uint8_t *body,
     tp_icd_settle(ask->session, req);
 }
 
-static telpher_status
-send_request(struct tp_icd_session *session, uint16_t type, uint64_t id,
-             const void *msg, char ret_text[256])
+telpher_status
+tp_icd_peer_request(struct tp_icd_session *session, uint16_t type, uint64_t id,
+                    const void *msg, char ret_text[256])
 {
     struct ask ask = {.session = session};
     telpher_status status;
@@ -111,9 +123,9 @@ send_request(struct tp_icd_session *session, uint16_t type, uint64_t id,
     return status == TELPHER_OK ? ask.status : status;
 }
 
-/** Writes the address by which others reach a server: as it said, else as we do. */
-static void
-address_of(const struct tp_icd_session *session, const char *own, char *dst, size_t cap)
+void
+tp_icd_peer_address(const struct tp_icd_session *session, const char *own, char *dst,
+                    size_t cap)
 {
     const char *address = own[0] != '\0' ? own : session->server->address;
     enum tp_address_scheme scheme = TP_ADDRESS_ANY;
@@ -133,6 +145,24 @@ is_unix(const char *address)
     return address[0] == '/' || strncmp(address, "unix:", 5) == 0;
 }
 
+/** Has a server connect to one that expects it. @return OK, or why not in @p text */
+static telpher_status
+connect_to(struct tp_icd_session *from, uint32_t number,
+           const uint8_t name[TP_WIRE_SESSION_BYTES],
+           const uint8_t key[TP_WIRE_PEER_KEY_BYTES], const char *address,
+           char text[256])
+{
+    struct tp_wire_peer_connect connect = {
+        .request = tp_icd_new_id(TP_WIRE_KIND_REQUEST),
+        .peer = number,
+        .name = {TP_WIRE_SESSION_BYTES, name},
+        .key = {TP_WIRE_PEER_KEY_BYTES, key},
+        .address = {(uint32_t)strlen(address), address}};
+
+    return tp_icd_peer_request(from, TP_WIRE_PEER_CONNECT, connect.request, &connect,
+                               text);
+}
+
 /** Has one session's server connect to the other's. @return OK, or why not in @p text */
 static telpher_status
 connect_one(struct tp_icd_session *from, struct tp_icd_session *to, uint32_t number,
@@ -144,21 +174,17 @@ connect_one(struct tp_icd_session *from, struct tp_icd_session *to, uint32_t num
                                          .peer = number,
                                          .name = {sizeof(name), name},
                                          .key = {sizeof(key), key}};
-    struct tp_wire_peer_connect connect = {.request =
-                                               tp_icd_new_id(TP_WIRE_KIND_REQUEST),
-                                           .peer = number,
-                                           .name = {sizeof(name), name},
-                                           .key = {sizeof(key), key}};
     telpher_status status = tp_random_bytes(key, sizeof(key));
 
     if (status == TELPHER_OK) {
         status = tp_random_bytes(name, sizeof(name));
     }
     if (status == TELPHER_OK) {
-        status = send_request(to, TP_WIRE_PEER_ACCEPT, accept.request, &accept, text);
+        status =
+            tp_icd_peer_request(to, TP_WIRE_PEER_ACCEPT, accept.request, &accept, text);
     }
     if (status == TELPHER_OK) {
-        address_of(to, text, address, sizeof(address));
+        tp_icd_peer_address(to, text, address, sizeof(address));
         *ret_unix = is_unix(address);
         if (tp_icd_settings.peer == TP_ICD_PEER_TCP && is_unix(address)) {
             (void)snprintf(text, 256, "%.200s is not a TCP address", address);
@@ -166,9 +192,7 @@ connect_one(struct tp_icd_session *from, struct tp_icd_session *to, uint32_t num
         }
     }
     if (status == TELPHER_OK) {
-        connect.address = (struct tp_wire_bytes){(uint32_t)strlen(address), address};
-        status =
-            send_request(from, TP_WIRE_PEER_CONNECT, connect.request, &connect, text);
+        status = connect_to(from, number, name, key, address, text);
     }
     explicit_bzero(key, sizeof(key));
     return status;
@@ -240,4 +264,58 @@ tp_icd_peer_arrange(struct tp_icd_session *a, struct tp_icd_session *b)
         arrange(a, b);
     }
     pthread_mutex_unlock(&arranging);
+}
+
+/* ---- exported buffers ------------------------------------------------------------------- */
+
+/** Finds the entry of an exported buffer, or adds one. Lock held. NULL: no memory */
+static struct import *
+find_import(const struct tp_icd_session *session,
+            const uint8_t name[TP_WIRE_SESSION_BYTES])
+{
+    struct import *added;
+
+    tp_list_for_each_entry(struct import, i, &imports, link) {
+        if (i->session == session && memcmp(i->name, name, sizeof(i->name)) == 0) {
+            return i;
+        }
+    }
+    added = tp_zalloc(sizeof(*added), "exported buffer");
+    if (added != NULL) {
+        added->session = session;
+        memcpy(added->name, name, sizeof(added->name));
+        tp_list_init(&added->link);
+        tp_list_push_back(&imports, &added->link);
+    }
+    return added;
+}
+
+uint32_t
+tp_icd_peer_import(struct tp_icd_session *session, const struct tp_buffer_token *token)
+{
+    char text[256] = "";
+    struct import *i;
+    uint32_t number = 0;
+    bool is_new = false;
+
+    pthread_mutex_lock(&arranging);
+    tp_icd_lock();
+    i = find_import(session, token->name);
+    if (i != NULL) {
+        is_new = i->number == 0;
+        i->number = is_new ? ++last_number : i->number; /* it may be lost at once */
+        number = i->number;
+    }
+    tp_icd_unlock();
+    if (is_new && connect_to(session, number, token->name, token->key, token->address,
+                             text) != TELPHER_OK) {
+        tp_warn("icd", "server %s does not reach a buffer exported at %s: %s",
+                session->server->address, token->address, text);
+        tp_icd_lock();
+        tp_icd_peer_on_lost(session, number);
+        tp_icd_unlock();
+        number = 0;
+    }
+    pthread_mutex_unlock(&arranging);
+    return number;
 }

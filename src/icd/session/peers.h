@@ -6,6 +6,7 @@
 #ifndef TELPHER_ICD_SESSION_PEERS_H
 #define TELPHER_ICD_SESSION_PEERS_H
 
+#include "core/session/buffer_token.h"
 #include "icd/session/session.h"
 
 /** Choice of TELPHER_PEER. */
@@ -24,6 +25,18 @@ uint32_t tp_icd_peer_number(const struct tp_icd_session *a,
 bool tp_icd_peer_tried(const struct tp_icd_session *a, const struct tp_icd_session *b);
 /** Arranges a stream, unless that was tried; waits for both servers. Not under the lock. */
 void tp_icd_peer_arrange(struct tp_icd_session *a, struct tp_icd_session *b);
+/** Sends a request whose answer is PEER_REPLY, and waits for it. Not under the lock.
+ *  @param ret_text gives an address, or why not */
+telpher_status tp_icd_peer_request(struct tp_icd_session *session, uint16_t type,
+                                   uint64_t id, const void *msg, char ret_text[256]);
+/** Writes the address by which others reach a server: as it said (@p own), else as this
+ *  process does. */
+void tp_icd_peer_address(const struct tp_icd_session *session, const char *own,
+                         char *dst, size_t cap);
+/** Connects a session's server to a buffer that was exported, unless it is; waits for it.
+ *  Not under the lock. @return the number of the stream; 0: the server is not reached */
+uint32_t tp_icd_peer_import(struct tp_icd_session *session,
+                            const struct tp_buffer_token *token);
 /** Handles PEER_LOST. Lock held. */
 void tp_icd_peer_on_lost(struct tp_icd_session *session, uint32_t number);
 

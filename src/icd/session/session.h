@@ -51,6 +51,8 @@ unsigned tp_icd_session_unread(const struct tp_icd_session *session);
 void tp_icd_session_use(struct tp_icd_session *session, bool begins);
 /** True if the server takes LAUNCH_AGAIN. */
 bool tp_icd_session_is_compact(const struct tp_icd_session *session);
+/** True if the server can export buffers and use exported ones. */
+bool tp_icd_session_exports(const struct tp_icd_session *session);
 /** True once the session is lost. */
 bool tp_icd_session_lost(const struct tp_icd_session *session);
 /**

@@ -42,6 +42,7 @@ struct tp_icd_session {
     _Atomic bool left; /**< the program has said GOODBYE; its connection ends */
     bool started_again; /**< on a second broker's session; watching thread */
     bool has_peers; /**< the server can have streams to others */
+    bool has_exports; /**< the server can export buffers and use exported ones */
 
     _Atomic size_t flush_at; /**< [bytes] queued from which an enqueue call flushes */
 
