@@ -45,7 +45,6 @@ enum {
 #define TP_WIRE_FEATURE_PEER ((uint64_t)1 << 19) /**< streams between servers */
 #define TP_WIRE_FEATURE_COMPACT ((uint64_t)1 << 20) /**< short headers, LAUNCH_AGAIN */
 #define TP_WIRE_FEATURE_RESUME ((uint64_t)1 << 21) /**< streams outlive connections */
-
 #define TP_WIRE_FEATURE_EXPORT ((uint64_t)1 << 22) /**< EXPORT, ENDPOINT */
 
 /** Largest region of shared memory. */
