@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * telpher launch: starts the ranks of a job here, or on other hosts by ssh, has them meet,
- * and ends them all when one fails. The job's secret goes to other hosts by standard input,
+ * and ends them all when one fails, or starts them again. The job's secret goes to other hosts by standard input,
  * never by a command line that others could read.
  */
 #include "telpher.h"
@@ -28,7 +28,8 @@ struct launch_options {
     size_t host_count;
     const char *root_host, *transports;
     uint64_t timeout_ns;
-    bool keep_going, label;
+    int restarts;
+    bool keep_going, label, shrink;
 };
 
 /** One started rank. */
@@ -87,6 +88,11 @@ parse_options(int argc, char **argv, struct launch_options *o)
         CLI_FLAG('l', "label", "begin each line of output with the rank", &o->label),
         CLI_FLAG('k', "keep-going", "when a rank fails, let the others go on",
                  &o->keep_going),
+        CLI_INT('r', "restart", "N",
+                "when a signal ends a rank, start all again, at most N times;\n"
+                "objects go on from their last checkpoint",
+                &o->restarts, 0, 1000000),
+        CLI_FLAG(0, "shrink", "start again without the ranks that ended", &o->shrink),
         CLI_RUNS_PROGRAM,
     };
 
@@ -121,6 +127,7 @@ static int
 write_variables(const struct launch_options *o, const telpher_root *root, long rank,
                 const char *root_host, char *dst, size_t cap)
 {
+    const char *folder = telpher_config_get("TELPHER_MDR_CHECKPOINT");
     int len = snprintf(dst, cap,
                        "TELPHER_RANK=%ld\nTELPHER_SIZE=%d\nTELPHER_ROOT=%s:%u\n"
                        "TELPHER_ROOT_BY=launcher\nTELPHER_JOB=%s\n"
@@ -131,6 +138,10 @@ write_variables(const struct launch_options *o, const telpher_root *root, long r
     if (o->transports != NULL && len > 0 && (size_t)len < cap) {
         len += snprintf(dst + len, cap - (size_t)len, "TELPHER_TRANSPORTS=%s\n",
                         o->transports);
+    }
+    if (folder != NULL && folder[0] != '\0' && len > 0 && (size_t)len < cap) {
+        len += snprintf(dst + len, cap - (size_t)len, "TELPHER_MDR_CHECKPOINT=%s\n",
+                        folder);
     }
     return len > 0 && (size_t)len < cap ? 0 : -1;
 }
@@ -272,13 +283,13 @@ static int
 start_rank(const struct launch_options *o, const telpher_root *root,
            const char *root_host, long number, char **program, struct rank *ret_rank)
 {
-    static char variables[1024];
+    static char variables[2048];
     const char *host = host_of(o, number);
     int out = -1;
 
     if (write_variables(o, root, number, root_host, variables, sizeof(variables) - 2) !=
         0) {
-        return failure("--transports is too long");
+        return failure("--transports or TELPHER_MDR_CHECKPOINT is too long");
     }
     if (o->label) {
         ret_rank->label_pid = start_label(number, &out);
@@ -333,6 +344,18 @@ signal_all(struct rank *ranks, long count, int sig)
     }
 }
 
+static int ended_ranks; /* by signals that were not ours */
+
+/* An exit code above EXIT_SIGNAL is a signal's, on another host. */
+static void
+count_ended(int code, bool ending)
+{
+    int sig = code - EXIT_SIGNAL;
+    bool ours = ending && (sig == SIGTERM || (sig == SIGKILL && told == SIGALRM));
+
+    ended_ranks += sig > 0 && !ours;
+}
+
 /** Takes one rank that ended off, and tells the root; @p program NULL: says nothing.
  *  @return its exit code as a shell gives it */
 static int
@@ -346,6 +369,7 @@ take_ended(struct rank *ranks, long count, pid_t pid, int status, const char *pr
         if (ranks[r].pid == pid) {
             ranks[r].pid = 0;
             telpher_root_rank_ended(root, (uint32_t)r);
+            count_ended(code, program == NULL);
             if (program == NULL) {
                 return code; /* we ended it */
             }
@@ -402,24 +426,34 @@ wait_all(const struct launch_options *o, struct rank *ranks, long count,
     for (long r = 0; r < count; r++) {
         if (ranks[r].label_pid > 0) {
             waitpid(ranks[r].label_pid, NULL, 0);
+            ranks[r].label_pid = 0;
         }
     }
     return code;
 }
 
+static bool
+is_far(const struct launch_options *o)
+{
+    for (size_t i = 0; i < o->host_count; i++) {
+        if (!is_here(o->hosts[i])) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static int
-launch(const struct launch_options *o, char **program)
+run_job(const struct launch_options *o, char **program)
 {
     static struct rank ranks[RANKS_MAX];
     char name[256] = "127.0.0.1";
     telpher_root *root = NULL;
     telpher_error err = {0};
-    int far = 0, code = 0;
+    bool far = is_far(o);
+    int code = 0;
     long started = 0;
 
-    for (size_t i = 0; i < o->host_count; i++) {
-        far |= !is_here(o->hosts[i]);
-    }
     if (far) {
         gethostname(name, sizeof(name) - 1);
     }
@@ -428,7 +462,6 @@ launch(const struct launch_options *o, char **program)
                            o->timeout_ns, &root, &err) != TELPHER_OK) {
         return failure("%s", err.text);
     }
-    set_signals();
     while (code == 0 && started < o->ranks) {
         code = start_rank(o, root, o->root_host != NULL ? o->root_host : name, started,
                           program, &ranks[started]);
@@ -441,6 +474,46 @@ launch(const struct launch_options *o, char **program)
     started = wait_all(o, ranks, started, program[0], root);
     telpher_root_stop(root);
     return code != 0 ? code : (int)started;
+}
+
+/* @return true if the job shall start again */
+static bool
+starts_again(struct launch_options *o, int code)
+{
+    alarm(0);
+    if (code == 0 || ended_ranks == 0 || o->restarts == 0 ||
+        (told != 0 && told != SIGALRM)) {
+        return false;
+    }
+    told = 0;
+    o->restarts--;
+    o->ranks -= o->shrink ? ended_ranks : 0;
+    o->ranks = o->ranks < 1 ? 1 : o->ranks;
+    ended_ranks = 0;
+    fprintf(stderr, "telpher: starting again, %d rank%s\n", o->ranks,
+            o->ranks == 1 ? "" : "s");
+    return true;
+}
+
+static int
+launch(struct launch_options *o, char **program)
+{
+    char folder[64] = "";
+    int code = 0;
+
+    if (o->restarts > 0) {
+        code = checkpoint_folder_make(is_far(o), folder, sizeof(folder));
+    }
+
+    if (code != 0) {
+        return code;
+    }
+    set_signals();
+    do {
+        code = run_job(o, program);
+    } while (starts_again(o, code));
+    checkpoint_folder_remove(folder);
+    return code;
 }
 
 int

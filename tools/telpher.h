@@ -47,6 +47,12 @@ void addresses_free(struct addresses *list);
 /** Prints how content passes between @p count servers of one program; nothing for one. */
 void print_peer_choice(size_t count);
 
+/** Sets TELPHER_MDR_CHECKPOINT to a new folder in memory, unless it is set. @p ret_path: the
+ *  folder, or "". @p far: there are ranks on other hosts. @return 0, or the exit code */
+int checkpoint_folder_make(bool far, char *ret_path, size_t cap);
+/** Removes it with its files; "" is allowed. */
+void checkpoint_folder_remove(const char *path);
+
 /** Finds the file @p name of this build or installation in one of two folders, which are
  *  relative to this program's. @return 0, or -1 if it is in neither (ret_path names the last). */
 int find_artefact(const char *in_build, const char *installed, const char *name,

@@ -155,6 +155,35 @@ TELPHER_CALL telpher_status telpher_mdr_balancer_set(telpher_mdr *mdr,
  */
 TELPHER_CALL telpher_status telpher_mdr_sync(telpher_mdr_call *call, uint32_t entry);
 
+/* ---- checkpoints ---- */
+
+/**
+ * Waits for quiescence and saves all objects, their channels and @p data of the main function.
+ * Only the main function calls it. All classes with objects need a pup function, groups as well;
+ * no reduction may be incomplete and no entry wait. Futures are not saved.
+ * @param folder  that all processes reach; NULL: TELPHER_MDR_CHECKPOINT, which
+ *                `telpher launch --restart` sets to one in memory. It is created if need be.
+ * @return TELPHER_OK (older checkpoints are removed); TELPHER_ERR_INVALID (with the object's
+ *         class), TELPHER_ERR_IO, TELPHER_ERR_NO_MEMORY (there is no new checkpoint, older ones
+ *         stay); TELPHER_ERR_BUSY (another waits for quiescence); TELPHER_ERR_CANCELED
+ */
+TELPHER_CALL telpher_status telpher_mdr_checkpoint(telpher_mdr_call *call,
+                                                   const char *folder, const void *data,
+                                                   size_t len);
+/**
+ * Makes the objects of the newest checkpoint, spread over the processes that there are now. Only
+ * the main function calls it, before it creates arrays. Proxies and sections that were saved hold.
+ * The object of a group in process r is that of process r modulo the number of processes then.
+ * @param data  [cap] receives the data of telpher_mdr_checkpoint(); *ret_len, which may be NULL,
+ *              its length.
+ * @return TELPHER_OK; TELPHER_ERR_NOT_FOUND (there is none: begin anew); TELPHER_ERR_BUSY (there
+ *         are arrays); TELPHER_ERR_INVALID, TELPHER_ERR_PROTO (damaged, or of other classes),
+ *         TELPHER_ERR_IO, TELPHER_ERR_NO_MEMORY, TELPHER_ERR_TRUNCATED (all else is restored)
+ */
+TELPHER_CALL telpher_status telpher_mdr_restore(telpher_mdr_call *call,
+                                                const char *folder, void *data,
+                                                size_t cap, size_t *ret_len);
+
 /* ---- channels ---- */
 
 /** The other end of a channel between two elements, of any arrays. The nth message of one end

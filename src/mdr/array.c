@@ -123,9 +123,10 @@ run_all(telpher_mdr *mdr, struct tp_mdr_array_state *a, telpher_mdr_entry_fn run
 }
 
 /* At once: a message that arrives now must not overtake them. */
-static void
-deliver_parked(telpher_mdr *mdr, struct tp_mdr_array_state *a)
+void
+tp_mdr_array_ready(telpher_mdr *mdr, struct tp_mdr_array_state *a)
 {
+    a->created = true;
     tp_list_for_each_entry_safe(struct tp_mdr_message, m, &a->parked, link) {
         if (mdr->exiting) {
             return;
@@ -157,7 +158,7 @@ tp_mdr_array_receive(telpher_mdr *mdr, const struct tp_mdr_create *create,
     }
     a->created = true;
     run_all(mdr, a, mdr->classes[a->proxy.class_id]->create, params, params_len);
-    deliver_parked(mdr, a);
+    tp_mdr_array_ready(mdr, a);
 }
 
 static telpher_status

@@ -100,6 +100,23 @@ deliver_to_array(telpher_mdr *mdr, struct tp_mdr_delivery *d)
     return true;
 }
 
+/* From the network, then from the local queue: objects are packed outside of callbacks. */
+static bool
+save(telpher_mdr *mdr, struct tp_mdr_delivery *d)
+{
+    struct tp_mdr_message *m;
+
+    if (d->kept != NULL) {
+        tp_mdr_save_receive(mdr, d->params, d->params_len);
+        return true;
+    }
+    m = tp_mdr_keep(mdr, d);
+    if (m != NULL) {
+        tp_list_push_back(&mdr->local, &m->link);
+    }
+    return false;
+}
+
 /* @return false: the message was kept and is not done */
 static bool
 deliver(telpher_mdr *mdr, struct tp_mdr_delivery *d)
@@ -109,6 +126,9 @@ deliver(telpher_mdr *mdr, struct tp_mdr_delivery *d)
     switch (d->h->kind) {
     case TP_MDR_CREATE:
         create(mdr, d);
+        break;
+    case TP_MDR_SAVE:
+        done = save(mdr, d);
         break;
     case TP_MDR_FUTURE:
         tp_mdr_future_receive(mdr, d->h, d->params, d->params_len);

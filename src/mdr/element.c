@@ -44,6 +44,10 @@ tp_mdr_key(const telpher_mdr_array *array, telpher_mdr_index index, uint64_t *re
     uint32_t dims = array->dims != 0 ? array->dims : 1;
     uint64_t key = 0;
 
+    if (array->dims == 0) { /* a group of another number of processes, perhaps */
+        *ret_key = (uint64_t)index.at[0];
+        return index.at[0] >= 0 && index.at[1] == 0 && index.at[2] == 0;
+    }
     if (tp_mdr_is_sparse(array)) {
         return sparse_key(array, index, ret_key);
     }

@@ -20,6 +20,7 @@ enum {
     TP_MDR_CONTROL_HANDLER = TELPHER_HANDLERS - 7, /**< in any order, without */
     TP_MDR_OPS = 64,
     TP_MDR_ERROR_BYTES = 256,
+    TP_MDR_FOLDER_BYTES = 960,
 };
 
 /** Values of TELPHER_MDR_BALANCER. */
@@ -34,6 +35,8 @@ struct tp_mdr_settings {
     int credits, threads;
     int balancer; /**< enum tp_mdr_balancer */
     size_t stack_bytes;
+    char *checkpoint_text; /**< only while settings are read */
+    char checkpoint[TP_MDR_FOLDER_BYTES]; /**< folder, or "" */
 };
 
 /** @return OK, or INVALID: a setting is wrong; @p err says which */
@@ -53,6 +56,7 @@ enum tp_mdr_kind {
     TP_MDR_LOCATED, /**< to the home: root has the element */
     TP_MDR_INSERT, /**< parameters: struct tp_mdr_newborn, then the program's */
     TP_MDR_GONE, /**< to the home: the element ended */
+    TP_MDR_SAVE, /**< parameters: struct tp_mdr_save */
     TP_MDR_SECTION, /**< a broadcast; parameters: indices of members */
     TP_MDR_EXIT, /**< index.at[0] is the status */
     TP_MDR_POLL, /**< id is the wave */
@@ -172,6 +176,9 @@ struct telpher_mdr {
     uint32_t slot_count, free_slot;
 
     struct tp_mdr_quiescence quiescence;
+    const void *saved; /**< the main function's data, while it saves or restores */
+    void *restored;
+    size_t saved_len, restored_cap, restored_len;
     char error[TP_MDR_ERROR_BYTES];
 };
 

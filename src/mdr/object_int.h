@@ -78,6 +78,7 @@ struct tp_mdr_array_state {
     telpher_mdr_load *loads; /**< of all elements that did; process 0 */
     uint64_t load_count;
     uint32_t spreads; /**< synchronisations that have ended; process 0 */
+    uint64_t found, walked; /**< elements, while a checkpoint is read */
     uint64_t away; /**< elements that left and have not arrived */
 };
 
@@ -168,6 +169,8 @@ bool tp_mdr_is_mobile(const telpher_mdr *mdr, const telpher_mdr_array *array);
 /** Handles CREATE. */
 void tp_mdr_array_receive(telpher_mdr *mdr, const struct tp_mdr_create *create,
                           const void *params, size_t params_len);
+/** The array is created: delivers what arrived before. */
+void tp_mdr_array_ready(telpher_mdr *mdr, struct tp_mdr_array_state *a);
 void tp_mdr_arrays_drop_parked(telpher_mdr *mdr);
 void tp_mdr_arrays_fini(telpher_mdr *mdr);
 
@@ -274,98 +277,6 @@ void tp_mdr_migrant_unpack(telpher_mdr *mdr, struct tp_mdr_array_state *a,
 /** Handles ARRIVED. */
 void tp_mdr_arrived_receive(telpher_mdr *mdr, const struct tp_mdr_header *h);
 
-/* ---- sparse.c ---- */
-
-/** Handles INSERT: in process 0 and at the home on its way, or makes the element. */
-void tp_mdr_insert_receive(telpher_mdr *mdr, struct tp_mdr_array_state *a,
-                           const struct tp_mdr_delivery *d);
-/** Ends an element that called telpher_mdr_remove(). */
-void tp_mdr_end_element(telpher_mdr *mdr, struct tp_mdr_element *e);
-/** An element that this process sent or inserted is where it shall be: @p rank sent it. */
-void tp_mdr_tell_arrived(telpher_mdr *mdr, struct tp_mdr_array_state *a, uint32_t rank);
-
-/* ---- section.c ---- */
-
-/** Handles SECTION, in the order of broadcasts. */
-void tp_mdr_section_receive(telpher_mdr *mdr, struct tp_mdr_array_state *a,
-                            const struct tp_mdr_delivery *d);
-struct tp_mdr_section_state *tp_mdr_section_of(const struct tp_mdr_array_state *a,
-                                               uint64_t number);
-/** The number of the section that a broadcast is for. */
-uint64_t tp_mdr_section_in(const struct tp_mdr_header *h);
-bool tp_mdr_is_member(const struct tp_mdr_section_state *s,
-                      const struct tp_mdr_element *e);
-void tp_mdr_turns_pup(telpher_mdr_pup *pup, struct tp_mdr_element *e);
-void tp_mdr_turns_fini(struct tp_mdr_element *e);
-void tp_mdr_sections_fini(struct tp_mdr_array_state *a);
-
-/* ---- channel.c ---- */
-
-/** Handles a message for a channel of @p e. @return false: it was kept and is not done */
-bool tp_mdr_channel_receive(telpher_mdr *mdr, struct tp_mdr_element *e,
-                            struct tp_mdr_delivery *d);
-/** Names destinations of buffers that arrive. @return false: no receive waits for them yet */
-bool tp_mdr_channel_post(telpher_mdr *mdr, struct tp_mdr_element *e,
-                         const struct tp_mdr_delivery *d);
-void tp_mdr_channels_pup(telpher_mdr_pup *pup, struct tp_mdr_element *e);
-/** The buffers of senders in this process may be reused. */
-void tp_mdr_channels_packed(struct tp_mdr_element *e);
-void tp_mdr_channels_fini(struct tp_mdr_element *e);
-
-/* ---- balance.c ---- */
-
-/** [ns] of processor time of this thread if @p e is measured, otherwise 0. */
-uint64_t tp_mdr_measure(const telpher_mdr *mdr, const struct tp_mdr_element *e);
-/** Adds the time since tp_mdr_measure(). */
-void tp_mdr_measured(telpher_mdr *mdr, struct tp_mdr_element *e, uint64_t start);
-/** Reports to process 0 the arrays whose elements in this process all wait. @return true if an element began to wait */
-bool tp_mdr_sync_reports(telpher_mdr *mdr);
-/** Handles LOADS and SPREAD, outside of callbacks. */
-void tp_mdr_loads_receive(telpher_mdr *mdr, struct tp_mdr_array_state *a,
-                          const struct tp_mdr_message *m);
-/** The entry of an element that moved or stayed runs; a message. */
-void tp_mdr_resume(telpher_mdr *mdr, struct tp_mdr_element *e);
-
-/* ---- strategy.c ---- */
-
-void tp_mdr_balance_greedy(telpher_mdr_load *loads, size_t count, uint32_t size,
-                           void *user);
-void tp_mdr_balance_refine(telpher_mdr_load *loads, size_t count, uint32_t size,
-                           void *user);
-
-/* ---- broadcast.c ---- */
-
-/** Handles BROADCAST. */
-void tp_mdr_invoke_all(telpher_mdr *mdr, struct tp_mdr_array_state *a,
-                       struct tp_mdr_delivery *d);
-/** Delivers the broadcasts that an element has missed. */
-void tp_mdr_catch_up(telpher_mdr *mdr, struct tp_mdr_element *e);
-/** Tells process 0 of heard broadcasts, so that they can be forgotten. */
-void tp_mdr_report_heard(telpher_mdr *mdr, struct tp_mdr_array_state *a);
-/** Handles HEARD and FORGET. */
-void tp_mdr_heard_receive(telpher_mdr *mdr, const struct tp_mdr_header *h,
-                          uint32_t from);
-
-/* ---- reduce.c ---- */
-
-/** An element ends: the reductions do not wait for it. */
-void tp_mdr_contribute_end(telpher_mdr *mdr, struct tp_mdr_element *e);
-/** Stands for an element in sums, which are equal only for the same elements. */
-uint64_t tp_mdr_mark(telpher_mdr_index index);
-/** As telpher_mdr_contribute(); @p section: of which the element is a member, and *turns its
- *  contributions; or NULL. */
-telpher_status tp_mdr_contribute_to(telpher_mdr_call *call,
-                                    const struct tp_mdr_section_state *section,
-                                    uint64_t *turns, const void *data, size_t len,
-                                    uint32_t op, const telpher_mdr_target *target);
-
-bool tp_mdr_target_is_valid(telpher_mdr *mdr, const telpher_mdr_target *target,
-                            size_t len);
-void tp_mdr_reduce_receive(telpher_mdr *mdr, struct tp_mdr_array_state *a,
-                           const struct tp_mdr_part *part, const void *data,
-                           size_t len);
-/** Passes contributions on. @return true if there were some */
-bool tp_mdr_reductions_flush(telpher_mdr *mdr);
-void tp_mdr_reductions_fini(struct tp_mdr_array_state *a);
+#include "mdr/calls_int.h"
 
 #endif

@@ -144,8 +144,8 @@ tp_mdr_is_member(const struct tp_mdr_section_state *s, const struct tp_mdr_eleme
            tp_map_get(&s->members, key) != NULL;
 }
 
-static struct tp_mdr_section_state *
-section_made(struct tp_mdr_array_state *a, uint64_t number)
+struct tp_mdr_section_state *
+tp_mdr_section_made(struct tp_mdr_array_state *a, uint64_t number)
 {
     struct tp_mdr_section_state *s = tp_mdr_section_of(a, number);
 
@@ -166,7 +166,7 @@ void
 tp_mdr_section_receive(telpher_mdr *mdr, struct tp_mdr_array_state *a,
                        const struct tp_mdr_delivery *d)
 {
-    struct tp_mdr_section_state *s = section_made(a, tp_mdr_section_in(d->h));
+    struct tp_mdr_section_state *s = tp_mdr_section_made(a, tp_mdr_section_in(d->h));
     const telpher_mdr_index *members = d->params;
     telpher_status status = s != NULL ? TELPHER_OK : TELPHER_ERR_NO_MEMORY;
 

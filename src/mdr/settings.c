@@ -28,6 +28,8 @@ tp_mdr_settings_load(struct tp_mdr_settings *ret, telpher_error *err)
 
     if (status == TELPHER_OK) {
         status = tp_settings_load(config, TP_SETTINGS_DEFAULT_FILE, &wrong);
+        (void)snprintf(ret->checkpoint, sizeof(ret->checkpoint), "%s",
+                       status == TELPHER_OK ? ret->checkpoint_text : "");
         tp_config_destroy(config);
     }
     if (status != TELPHER_OK && err != NULL) {
