@@ -115,7 +115,7 @@ telpher_part(python PYTHON "${telpher_python}"
 telpher_part(examples EXAMPLES "${OPENCL_FOUND}" "no libOpenCL (package ocl-icd-opencl-dev)")
 find_program(TELPHER_GFORTRAN gfortran)
 mark_as_advanced(TELPHER_GFORTRAN)
-telpher_part("fortran test of offload" FORTRAN "${TELPHER_GFORTRAN}" "no gfortran (package gfortran)")
+telpher_part(fortran FORTRAN "${TELPHER_GFORTRAN}" "no gfortran (package gfortran)")
 telpher_part(man MAN ON "")
 string(COMPARE EQUAL "${CMAKE_SYSTEM_NAME}" Linux telpher_linux)
 telpher_part(systemd-units SYSTEMD "${telpher_linux}" "not Linux")

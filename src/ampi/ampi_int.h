@@ -12,6 +12,7 @@
 
 #include <telpher/ampi/mpi.h>
 
+#include "ampi/private.h"
 #include "base/compiler.h"
 #include "base/container/list.h"
 #include "base/os/light.h"
@@ -134,6 +135,9 @@ struct tp_ampi_rank {
     uint32_t next_context;
     void *bsend; /**< attached buffer */
     size_t bsend_bytes, bsend_used;
+    tp_ampi_main main_fn; /**< of its copy of the program */
+    const void
+        *fortran; /**< where its copy has MPI_BOTTOM of Fortran, NULL: not known */
     struct tp_light *light; /**< of its main function; NULL: the process's thread */
     int optind, opterr, optopt; /**< of libc, which all ranks share */
     char *optarg;

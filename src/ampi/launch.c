@@ -114,6 +114,7 @@ start_rank(struct tp_ampi_rank *rank, int argc, char **argv)
     if (start->main_fn == NULL || start->argv == NULL) {
         return false;
     }
+    rank->main_fn = start->main_fn;
     rank->light = tp_lights_start(&tp_ampi.lights, run_rank, start);
     rank->light->owner = rank;
     live++;

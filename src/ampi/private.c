@@ -101,6 +101,19 @@ tp_ampi_private_first(void)
     return main_fn;
 }
 
+void *
+tp_ampi_private_find(tp_ampi_main main_fn, const char *name)
+{
+    void *address, *library = NULL;
+    Dl_info info;
+
+    *(tp_ampi_main *)&address = main_fn;
+    if (dladdr1(address, &info, &library, RTLD_DL_LINKMAP) == 0 || library == NULL) {
+        return NULL;
+    }
+    return dlsym(library, name);
+}
+
 bool
 tp_ampi_private_check(void)
 {

@@ -11,6 +11,8 @@ typedef int (*tp_ampi_main)(int argc, char **argv, char **envp);
 tp_ampi_main tp_ampi_private_first(void);
 /** main() of a new copy for a rank. @return NULL: that fails, which has been reported */
 tp_ampi_main tp_ampi_private_copy(unsigned rank);
+/** An exported variable of the copy that has this main(). @return NULL: there is none */
+void *tp_ampi_private_find(tp_ampi_main main_fn, const char *name);
 /** Can the program be copied? Reports why not. */
 bool tp_ampi_private_check(void);
 

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the Fortran calls share: generate.py writes most of them, support.c has the others. */
+#ifndef TELPHER_AMPI_FORTRAN_H
+#define TELPHER_AMPI_FORTRAN_H
+
+#include "ampi/ampi_int.h"
+#include "base/alloc.h"
+
+enum { TP_FORTRAN_TEXT = 2048 /**< [bytes] of a text that a call returns, at most */ };
+
+/** Defines a call as gfortran names it: MPI_X is mpi_x_, and weak. Integers, handles and logicals
+ *  are C's int; the lengths of texts follow the last argument. */
+#define FORTRAN(name, params)                                                          \
+    __attribute__((visibility("default"))) void pmpi_##name##_ params;                 \
+    __attribute__((visibility("default"), weak,                                        \
+                   alias("pmpi_" #name "_"))) void mpi_##name##_ params;               \
+    void pmpi_##name##_ params
+
+/* Fortran's MPI_BOTTOM and others are places in a common block of the program; each copy of the
+ * program has its own. These give what they stand for, or the argument itself. */
+void *tp_fortran_buffer(void *at);
+int *tp_fortran_weights(int *weights);
+MPI_Status *tp_fortran_status(MPI_Status *status);
+
+/** A text of Fortran, which blanks end. The caller frees it. NULL: no memory */
+char *tp_fortran_text(const char *text, size_t length);
+/** Copies a text into a variable of Fortran. */
+void tp_fortran_pad(const char *text, char *to, size_t length);
+
+#endif

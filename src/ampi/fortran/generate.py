@@ -1,0 +1,212 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Writes the Fortran interface of adaptive MPI: calls.c, mpif.h and mpi.f90. The headers of C are the table.
+
+usage: generate.py FOLDER-OF-HEADERS FOLDER-FOR-RESULTS
+"""
+import pathlib
+import re
+import sys
+
+# support.c has these, whose arguments Fortran passes in another way.
+BY_HAND = {
+    "Init", "Init_thread", "Pcontrol", "Wtime", "Wtick", "Aint_add", "Aint_diff",
+    "Waitany", "Testany", "Waitsome", "Testsome",
+    "Comm_create_keyval", "Type_create_keyval", "Win_create_keyval", "Keyval_create",
+    "Comm_set_attr", "Type_set_attr", "Win_set_attr", "Attr_put",
+    "Comm_get_attr", "Type_get_attr", "Win_get_attr", "Attr_get",
+    "Address", "Type_extent", "Type_lb", "Type_ub", "Type_hvector", "Type_hindexed", "Type_struct",
+}
+LONG = {"MPI_Aint", "MPI_Count", "MPI_Offset"}
+
+
+def read(folder):
+    text = ""
+    for path in sorted(folder.glob("*.h")):
+        text += re.sub(r"/\*.*?\*/", "", path.read_text(), flags=re.S)
+    return text
+
+
+def parse_argument(words):
+    """Base type, name, and what stands behind the name: '' or '[]'."""
+    words = words.replace("const ", "").strip()
+    match = re.fullmatch(r"(\w+(?:\s*\**)?)\s*(\w+)((?:\[\d*\])*)", words)
+    if match is None:
+        raise SystemExit(f"cannot read the argument: {words}")
+    return re.sub(r"\s+", "", match[1]), match[2], match[3]
+
+
+def parse_calls(text):
+    for result, name, arguments in re.findall(r"^TELPHER_MPI_CALL\(([^,]+),\s*(\w+),\s*\((.*?)\)\);", text, re.S | re.M):
+        arguments = " ".join(arguments.split())
+        if result.strip() != "int" or name in BY_HAND:
+            continue
+        yield name, [] if arguments == "void" else [parse_argument(a) for a in arguments.split(", ")]
+
+
+# ---- calls.c ----
+
+
+def convert(kind, name, array):
+    """The parameter of the Fortran symbol, code before the call, the argument of C, code after it."""
+    if kind == "char*":
+        out = f"char c_{name}[TP_FORTRAN_TEXT] = \"\";"
+        return f"char *{name}", out, f"c_{name}", f"tp_fortran_pad(c_{name}, {name}, {name}_length);"
+    if kind == "void*":
+        return f"void *{name}", "", f"tp_fortran_buffer({name})", ""
+    if kind == "MPI_Status*" or kind == "MPI_Status":
+        return f"MPI_Status *{name}", "", f"tp_fortran_status({name})", ""
+    if kind.endswith("function*") or kind.endswith("_fn*"):
+        return f"{kind} {name}", "", name, ""
+    if array == "[][3]":
+        return f"int {name}[][3]", "", name, ""
+    if array and "weights" in name:
+        return f"int *{name}", "", f"tp_fortran_weights({name})", ""
+    if array:
+        return f"{kind} *{name}", "", name, ""
+    if kind.endswith("*"):
+        return f"{kind} {name}", "", name, ""
+    return f"{kind} *{name}", "", f"*{name}", ""
+
+
+def write_call(name, arguments, text):
+    parameters, befores, actual, afters, lengths = [], [], [], [], []
+    for kind, argument, array in arguments:
+        reads = kind == "char*" and re.search(rf"{name},[^;]*const char \*{argument}\b", text, re.S)
+        parameter, before, value, after = convert(kind, argument, array)
+        if kind == "char*":
+            lengths.append(f"size_t {argument}_length")
+        if reads:
+            before = f"char *c_{argument} = tp_fortran_text({argument}, {argument}_length);"
+            after = f"tp_free(c_{argument});"
+        parameters.append(parameter)
+        befores += [before] if before else []
+        actual.append(value)
+        afters += [after] if after else []
+    body = "".join(f"    {line}\n" for line in befores)
+    body += f"    *ierror = PMPI_{name}({', '.join(actual)});\n"
+    body += "".join(f"    {line}\n" for line in afters)
+    return f"FORTRAN({name.lower()}, ({', '.join(parameters + ['int *ierror'] + lengths)}))\n{{\n{body}}}\n"
+
+
+# ---- constants ----
+
+
+def parse_constants(text):
+    """All integers that the headers name."""
+    found = {}
+    for name, value in re.findall(r"^#define (MPI_\w+) (?:\(\((?:MPI_\w+|int)\)(0x[0-9a-f]+)\)|.*)$", text, re.M):
+        if value:
+            found[name] = int(value, 16)
+    for name, value in re.findall(r"^#define (MPI_\w+) \(?(-?\d+|0x[0-9a-f]+)\)?\s*$", text, re.M):
+        found[name] = int(value, 0)
+    for body in re.findall(r"^enum \w+ \{(.*?)\};", text, re.S | re.M):
+        at = 0
+        for entry in re.findall(r"(MPI_\w+)(?:\s*=\s*(\d+))?", body):
+            at = int(entry[1]) if entry[1] else at
+            found[entry[0]] = at
+            at += 1
+    for name, other in re.findall(r"^#define (MPI_\w+) (MPI_\w+)$", text, re.M):
+        if other in found:
+            found[name] = found[other]
+    for name in found:
+        if re.match(r"MPI_MAX_.*(NAME|STRING|KEY|VAL)$", name):
+            found[name] -= 1  # Fortran's texts have no end mark
+    found.update(MPI_SOURCE=1, MPI_TAG=2, MPI_ERROR=3, MPI_ADDRESS_KIND=8, MPI_OFFSET_KIND=8, MPI_COUNT_KIND=8,
+                 MPI_INTEGER_KIND=4)
+    return found
+
+
+def write_constants(constants):
+    lines = []
+    for name, value in constants.items():
+        lines += [f"      integer {name}", f"      parameter ({name}={value})"]
+    lines += """\
+      logical MPI_SUBARRAYS_SUPPORTED, MPI_ASYNC_PROTECTS_NONBLOCKING
+      parameter (MPI_SUBARRAYS_SUPPORTED=.false.)
+      parameter (MPI_ASYNC_PROTECTS_NONBLOCKING=.false.)
+      integer MPI_BOTTOM(1), MPI_IN_PLACE(1)
+      integer MPI_STATUS_IGNORE(MPI_STATUS_SIZE)
+      integer MPI_STATUSES_IGNORE(MPI_STATUS_SIZE,1)
+      integer MPI_ERRCODES_IGNORE(1)
+      integer MPI_UNWEIGHTED(1), MPI_WEIGHTS_EMPTY(1)
+      character*1 MPI_ARGV_NULL(1), MPI_ARGVS_NULL(1,1)
+      common /telpher_mpi_places/ MPI_BOTTOM, MPI_IN_PLACE
+      common /telpher_mpi_places/ MPI_UNWEIGHTED, MPI_WEIGHTS_EMPTY
+      common /telpher_mpi_places/ MPI_STATUS_IGNORE
+      common /telpher_mpi_places/ MPI_STATUSES_IGNORE
+      common /telpher_mpi_places/ MPI_ERRCODES_IGNORE
+      common /telpher_mpi_places/ MPI_ARGV_NULL, MPI_ARGVS_NULL
+      save /telpher_mpi_places/
+      external MPI_COMM_DUP_FN, MPI_COMM_NULL_COPY_FN
+      external MPI_COMM_NULL_DELETE_FN
+      external MPI_TYPE_DUP_FN, MPI_TYPE_NULL_COPY_FN
+      external MPI_TYPE_NULL_DELETE_FN
+      external MPI_WIN_DUP_FN, MPI_WIN_NULL_COPY_FN
+      external MPI_WIN_NULL_DELETE_FN
+      external MPI_DUP_FN, MPI_NULL_COPY_FN, MPI_NULL_DELETE_FN
+      double precision MPI_WTIME, MPI_WTICK, PMPI_WTIME, PMPI_WTICK
+      external MPI_WTIME, MPI_WTICK, PMPI_WTIME, PMPI_WTICK
+      integer*8 MPI_AINT_ADD, MPI_AINT_DIFF
+      external MPI_AINT_ADD, MPI_AINT_DIFF""".splitlines()
+    return "\n".join(lines) + "\n"
+
+
+# ---- mpi.f90 ----
+
+
+def declare(kind, name, array):
+    if kind == "void*":
+        return [f"!GCC$ ATTRIBUTES NO_ARG_CHECK :: {name}", f"type(*) :: {name}(*)"]
+    if kind == "char*":
+        return [f"character(len=*) :: {name}"]
+    if kind.endswith("function*") or kind.endswith("_fn*"):
+        return [f"external :: {name}"]
+    if kind == "MPI_Status":
+        return [f"integer :: {name}(6,*)"]
+    if kind == "MPI_Status*":
+        return [f"integer :: {name}(6)"]
+    number = "integer(8)" if kind.rstrip("*") in LONG else "integer"
+    if kind in ("int", "int*") and (name in ("flag", "reorder", "commutes", "weighted") or
+                                    name in ("periods", "remain")):
+        number = "logical"
+    shape = "(3,*)" if array == "[][3]" else "(*)" if array else ""
+    return [f"{number} :: {name}{shape}"]
+
+
+def write_interface(name, arguments):
+    names = [argument for _, argument, _ in arguments] + ["ierror"]
+    lines = [f"subroutine MPI_{name}({', '.join(names)})"]
+    for argument in arguments:
+        lines += ["  " + line if not line.startswith("!") else line for line in declare(*argument)]
+    lines += ["  integer :: ierror", "end subroutine"]
+    return "".join(("  " if not line.startswith("!") else "") + wrap(line) + "\n" for line in lines)
+
+
+def wrap(line):
+    """Free form has 132 columns."""
+    return line if len(line) < 120 else re.sub(r"(.{60,100},) ", r"\1 &\n    ", line, count=1)
+
+
+def write_module(calls, constants):
+    text = "module mpi\n  implicit none\n  public\n" + write_constants(constants) + "interface\n"
+    return text + "".join(write_interface(*call) for call in calls) + "end interface\nend module mpi\n"
+
+
+def main():
+    if len(sys.argv) != 3:
+        raise SystemExit(__doc__)
+    text = read(pathlib.Path(sys.argv[1]))
+    results = pathlib.Path(sys.argv[2])
+    calls = list(parse_calls(text))
+    constants = parse_constants(text)
+    head = "generated from the headers of C by src/ampi/fortran/generate.py"
+    results.mkdir(parents=True, exist_ok=True)
+    (results / "calls.c").write_text(f"/* {head} */\n#include \"ampi/fortran/fortran.h\"\n\n" +
+                                     "\n".join(write_call(*call, text) for call in calls))
+    (results / "mpif.h").write_text(f"! {head}\n" + write_constants(constants))
+    calls += [("Init", []), ("Init_thread", [("int", "required", ""), ("int*", "provided", "")])]
+    (results / "mpi.f90").write_text(f"! {head}\n" + write_module(calls, constants))
+
+
+main()
