@@ -94,6 +94,7 @@ struct tp_ampi_comm {
     struct tp_ampi_attribute *attributes;
     struct tp_ampi_info *info; /**< hints; NULL: none */
     void *topology; /**< NULL: none */
+    uint32_t duplicates; /**< duplications started */
     uint32_t collectives; /**< non-blocking ones started: tags of their messages */
 };
 
@@ -139,6 +140,7 @@ struct tp_ampi_rank {
     const void
         *fortran; /**< where its copy has MPI_BOTTOM of Fortran, NULL: not known */
     struct tp_light *light; /**< of its main function; NULL: the process's thread */
+    uint32_t collectives; /**< of it that run on light threads */
     int optind, opterr, optopt; /**< of libc, which all ranks share */
     char *optarg;
 };

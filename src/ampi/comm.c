@@ -15,6 +15,8 @@ enum {
     TAG_MEET = TP_AMPI_TAG_OWN,
     TAG_AGREE = TP_AMPI_TAG_OWN + 1,
     TAG_SPLIT = TP_AMPI_TAG_OWN + 2,
+    TAG_DUPLICATE =
+        TP_AMPI_TAG_OWN + 0x20000, /* and the number of the call, 16 bits of it */
     TAG_GROUP = TP_AMPI_TAG_OWN + 0x10000, /* and the program's tag, 16 bits of it */
 };
 
@@ -153,13 +155,13 @@ take_context(struct tp_ampi_rank *rank, uint32_t highest)
     rank->next_context = TP_MAX(rank->next_context, highest + 2);
 }
 
-int
-tp_ampi_comm_agree(struct tp_ampi_comm *comm, const struct tp_ampi_group *group,
-                   int tag, uint32_t *ret_context)
+static int
+agree(struct tp_ampi_comm *comm, const struct tp_ampi_group *group, int tag,
+      uint32_t mine, uint32_t *ret_context)
 {
     struct tp_ampi_rank *rank = comm->owner;
     uint32_t *all = tp_alloc_array((size_t)group->size, sizeof(*all), "MPI contexts");
-    uint32_t highest = 0, mine = propose_context(rank);
+    uint32_t highest = 0;
     int error = MPI_ERR_NO_MEM;
 
     if (all != NULL) {
@@ -175,10 +177,30 @@ tp_ampi_comm_agree(struct tp_ampi_comm *comm, const struct tp_ampi_group *group,
 }
 
 int
-tp_ampi_comm_dup(struct tp_ampi_comm *comm, struct tp_ampi_comm **ret)
+tp_ampi_comm_agree(struct tp_ampi_comm *comm, const struct tp_ampi_group *group,
+                   int tag, uint32_t *ret_context)
+{
+    return agree(comm, group, tag, propose_context(comm->owner), ret_context);
+}
+
+/* What a duplication takes when it is called: several may be under way, and run in any order. */
+struct ticket {
+    int tag;
+    uint32_t context;
+};
+
+static struct ticket
+take_ticket(struct tp_ampi_comm *comm)
+{
+    return (struct ticket){.tag = TAG_DUPLICATE + (int)(comm->duplicates++ & 0xffff),
+                           .context = propose_context(comm->owner)};
+}
+
+static int
+dup_with(struct tp_ampi_comm *comm, struct ticket ticket, struct tp_ampi_comm **ret)
 {
     uint32_t context;
-    int error = tp_ampi_comm_agree(comm, comm->group, TAG_AGREE, &context);
+    int error = agree(comm, comm->group, ticket.tag, ticket.context, &context);
 
     if (error != MPI_SUCCESS) {
         return error;
@@ -189,6 +211,12 @@ tp_ampi_comm_dup(struct tp_ampi_comm *comm, struct tp_ampi_comm **ret)
         (*ret)->topology = tp_ampi_topology_ref(comm->topology);
     }
     return error;
+}
+
+int
+tp_ampi_comm_dup(struct tp_ampi_comm *comm, struct tp_ampi_comm **ret)
+{
+    return dup_with(comm, take_ticket(comm), ret);
 }
 
 /* ---- of a group ---- */
@@ -380,10 +408,10 @@ TP_MPI_NAME(Comm_compare);
 
 /* A copy with the attributes whose callbacks say so, and with hints. */
 static int
-duplicate(struct tp_ampi_comm *comm, const struct tp_ampi_info *info,
-          struct tp_ampi_comm **ret)
+duplicate(struct tp_ampi_comm *comm, struct ticket ticket,
+          const struct tp_ampi_info *info, struct tp_ampi_comm **ret)
 {
-    int error = tp_ampi_comm_dup(comm, ret);
+    int error = dup_with(comm, ticket, ret);
 
     if (error != MPI_SUCCESS) {
         return tp_ampi_error(comm, error, "cannot duplicate %s", comm->name);
@@ -413,7 +441,7 @@ duplicate_for_call(MPI_Comm handle, const struct tp_ampi_info *info, MPI_Comm *r
     if (comm == NULL) {
         return MPI_ERR_COMM;
     }
-    error = duplicate(comm, info != NULL ? info : comm->info, &copy);
+    error = duplicate(comm, take_ticket(comm), info != NULL ? info : comm->info, &copy);
     if (error == MPI_SUCCESS) {
         *ret = copy->handle;
     }
@@ -451,7 +479,8 @@ TP_MPI_NAME(Comm_dup_with_info);
 
 /* MPI_Comm_idup() on a light thread. */
 struct idup {
-    MPI_Comm comm;
+    struct tp_ampi_comm *comm;
+    struct ticket ticket;
     MPI_Comm *ret;
 };
 
@@ -459,8 +488,13 @@ static int
 idup(void *arg)
 {
     struct idup *call = arg;
-    int error = duplicate_for_call(call->comm, NULL, call->ret);
+    struct tp_ampi_comm *copy;
+    int error = duplicate(call->comm, call->ticket, call->comm->info, &copy);
 
+    if (error == MPI_SUCCESS) {
+        *call->ret = copy->handle;
+    }
+    tp_ampi_comm_unref(call->comm);
     tp_free(call);
     return error;
 }
@@ -469,12 +503,16 @@ int
 PMPI_Comm_idup(MPI_Comm handle, MPI_Comm *ret, MPI_Request *request)
 {
     struct idup *call = tp_zalloc(sizeof(*call), "MPI_Comm_idup");
+    struct tp_ampi_comm *comm;
     int error = MPI_ERR_NO_MEM;
 
     *request = MPI_REQUEST_NULL;
+    *ret = MPI_COMM_NULL;
     tp_ampi_enter();
-    if (call != NULL) {
-        *call = (struct idup){handle, ret};
+    comm = find(handle);
+    if (call != NULL && comm != NULL) {
+        comm->refs++;
+        *call = (struct idup){comm, take_ticket(comm), ret};
         error = tp_ampi_start_light(idup, call, request);
     }
     tp_ampi_leave();

@@ -18,7 +18,7 @@ tp_ampi_check(MPI_Comm handle, int count, MPI_Datatype type, int peer, int tag,
     if (tp_unlikely(count < 0)) {
         return tp_ampi_error(comm, MPI_ERR_COUNT, "a count of %d is negative", count);
     }
-    if (tp_unlikely(tp_ampi_type_size(type) == SIZE_MAX)) {
+    if (tp_unlikely(tp_ampi_type_size(type) == SIZE_MAX && peer != MPI_PROC_NULL)) {
         return tp_ampi_error(comm, MPI_ERR_TYPE, "%#x is no datatype", type);
     }
     if (tp_unlikely((peer < 0 || peer >= comm->size) && peer != MPI_PROC_NULL &&

@@ -225,6 +225,20 @@ init_rank(struct tp_ampi_rank *rank, uint32_t world, uint32_t local)
     return rank->comm_world != NULL && rank->comm_self != NULL;
 }
 
+/* Each rank has light threads of its own: those of one rank may wait for collectives of
+ * another. */
+static bool
+start_lights(void)
+{
+    tp_ampi.collectives_max =
+        (uint32_t)tp_ampi.settings.collectives / tp_ampi.rank_count;
+    tp_ampi.collectives_max = TP_MAX(tp_ampi.collectives_max, 4u);
+    return tp_lights_init(&tp_ampi.lights,
+                          (tp_ampi.virtual_ranks ? tp_ampi.rank_count : 0) +
+                              (size_t)tp_ampi.collectives_max * tp_ampi.rank_count,
+                          tp_ampi.settings.stack_bytes) == TELPHER_OK;
+}
+
 static bool
 make_ranks(void)
 {
@@ -250,10 +264,7 @@ make_ranks(void)
     }
     tp_list_init(&tp_ampi.starved);
     tp_list_init(&tp_ampi.sending);
-    return tp_lights_init(&tp_ampi.lights,
-                          (tp_ampi.virtual_ranks ? tp_ampi.rank_count : 0) +
-                              (size_t)tp_ampi.settings.collectives,
-                          tp_ampi.settings.stack_bytes) == TELPHER_OK;
+    return start_lights();
 }
 
 static bool

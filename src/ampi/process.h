@@ -35,6 +35,7 @@ struct tp_ampi_process {
     struct tp_ampi_rank *ranks; /**< of this process */
     size_t *eager_max; /**< [bytes] of data, by process; 0 = not known yet */
     struct tp_lights lights;
+    uint32_t collectives_max; /**< that run on light threads, for each rank */
     uint64_t sent, received; /**< messages; those about deadlocks are not counted */
     uint32_t receiving; /**< long receives whose data is on its way */
     struct tp_list sending; /**< sends that are not complete */

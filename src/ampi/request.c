@@ -197,6 +197,7 @@ tp_ampi_status_empty(MPI_Status *status, int source)
     if (status != MPI_STATUS_IGNORE) {
         status->MPI_SOURCE = source;
         status->MPI_TAG = MPI_ANY_TAG;
+        status->MPI_ERROR = MPI_SUCCESS;
         status->telpher_canceled = 0;
         tp_ampi_status_set_bytes(status, 0);
     }
@@ -224,44 +225,51 @@ static void
 run_collective(void *arg)
 {
     struct tp_ampi_request *req = arg;
+    struct tp_ampi_rank *owner = req->owner;
     int error = req->fn(req->arg);
 
+    owner->collectives--;
     tp_ampi_request_complete(req, error);
 }
 
+/* @return false: it has to wait */
 static bool
-start_starved(struct tp_ampi_request *req)
+start_collective(struct tp_ampi_request *req)
 {
-    struct tp_light *light = tp_lights_start(&tp_ampi.lights, run_collective, req);
+    struct tp_light *light = NULL;
 
-    if (light != NULL) {
-        light->owner = req->owner;
+    if (req->owner->collectives < tp_ampi.collectives_max) {
+        light = tp_lights_start(&tp_ampi.lights, run_collective, req);
     }
-    return light != NULL;
+    if (light == NULL) {
+        return false;
+    }
+    light->owner = req->owner;
+    req->owner->collectives++;
+    return true;
 }
 
 int
 tp_ampi_light_begin(struct tp_ampi_request *req)
 {
-    if (!start_starved(req)) {
-        tp_list_push_back(&tp_ampi.starved, &req->link);
-    }
+    tp_list_push_back(&tp_ampi.starved, &req->link);
+    tp_ampi_lights_feed();
     return MPI_SUCCESS;
 }
 
+/* Those of a rank start in the order of its calls. */
 void
 tp_ampi_lights_feed(void)
 {
-    struct tp_list *link;
+    struct tp_list waiting = {&waiting, &waiting}, *link;
 
-    while ((link = tp_list_first(&tp_ampi.starved)) != NULL) {
-        struct tp_ampi_request *req = tp_list_entry(link, struct tp_ampi_request, link);
-
-        tp_list_remove(link);
-        if (!start_starved(req)) {
-            tp_list_push_front(&tp_ampi.starved, link);
-            return;
+    while ((link = tp_list_pop_front(&tp_ampi.starved)) != NULL) {
+        if (!start_collective(tp_list_entry(link, struct tp_ampi_request, link))) {
+            tp_list_push_back(&waiting, link);
         }
+    }
+    while ((link = tp_list_pop_front(&waiting)) != NULL) {
+        tp_list_push_back(&tp_ampi.starved, link);
     }
 }
 

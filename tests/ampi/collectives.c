@@ -383,6 +383,31 @@ types(void)
     MPI_Type_free(&scattered);
 }
 
+/* More at the same time than there are light threads; communicators must not be mixed up. */
+static void
+duplicates_at_once(void)
+{
+    enum { COUNT = 40 };
+    MPI_Comm copies[COUNT];
+    MPI_Request requests[2 * COUNT];
+    int sums[COUNT];
+
+    for (int i = 0; i < COUNT; i++) {
+        MPI_Comm_idup(MPI_COMM_WORLD, &copies[i], &requests[2 * i]);
+        MPI_Iallreduce(&rank, &sums[i], 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD,
+                       &requests[2 * i + 1]);
+    }
+    MPI_Waitall(2 * COUNT, requests, MPI_STATUSES_IGNORE);
+    for (int i = 0; i < COUNT; i++) {
+        int number = rank == 0 ? i : -1;
+
+        expect(sums[i] == size * (size - 1) / 2, "sum beside MPI_Comm_idup", i);
+        MPI_Bcast(&number, 1, MPI_INT, 0, copies[i]);
+        expect(number == i, "MPI_Comm_idup", i);
+        MPI_Comm_free(&copies[i]);
+    }
+}
+
 int
 main(int argc, char **argv)
 {
@@ -402,6 +427,7 @@ main(int argc, char **argv)
     at_once(10);
     at_once(20000);
     types();
+    duplicates_at_once();
     MPI_Comm_split(MPI_COMM_WORLD, rank % 2, -rank, &half);
     MPI_Barrier(half);
     MPI_Comm_free(&half);

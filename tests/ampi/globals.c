@@ -17,7 +17,7 @@ static int rank, size;
 #define CHECK(condition)                                                               \
     do {                                                                               \
         if (!(condition)) {                                                            \
-            fprintf(stderr, "rank %d: line %d: %s\n", rank, __LINE__, #condition);      \
+            fprintf(stderr, "rank %d: line %d: %s\n", rank, __LINE__, #condition);     \
             MPI_Abort(MPI_COMM_WORLD, 1);                                              \
         }                                                                              \
     } while (0)
