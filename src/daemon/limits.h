@@ -27,7 +27,8 @@
     X(transfer_timeout_ns, "transfer-timeout")                                         \
     X(kernel_timeout_ns, "kernel-timeout")                                             \
     X(kernel_warning_ns, "kernel-warning")                                             \
-    X(keep_session_ns, "keep-session")
+    X(keep_session_ns, "keep-session")                                                 \
+    X(peer_silence_ns, "peer-silence")
 
 /** The values. For bytes and times, 0 = no limit. */
 struct tp_daemon_limits {

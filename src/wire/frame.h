@@ -102,6 +102,9 @@ enum {
         1 << 3, /**< LAUNCH_AGAIN: waits for the event of the launch before */
 };
 
+/** Flag of PEER_READY: the sender sends a frame at least every 5 s. */
+enum { TP_WIRE_PEER_SIGNS = 1 << 0 };
+
 /** Rights of an EXPORT; one of them is the access of an ENDPOINT. */
 enum {
     TP_WIRE_EXPORT_READ = 1 << 0,

@@ -37,6 +37,7 @@ static const struct option long_options[] = {
     {"probe-timeout", required_argument, NULL, OPT_SETTING},
     {"build-timeout", required_argument, NULL, OPT_SETTING},
     {"transfer-timeout", required_argument, NULL, OPT_SETTING},
+    {"peer-silence", required_argument, NULL, OPT_SETTING},
     {"preface-timeout", required_argument, NULL, OPT_SETTING},
     {"stall-timeout", required_argument, NULL, OPT_SETTING},
     {"max-sessions", required_argument, NULL, OPT_SETTING},
@@ -97,6 +98,8 @@ static const char help_text[] =
     "                           (default: 600s)\n"
     "  --transfer-timeout TIME  fail a transfer whose content stalls\n"
     "                           (default: 600s)\n"
+    "  --peer-silence TIME      fail what waits for another server that is connected\n"
+    "                           and silent (default: 20s)\n"
     "  --probe-timeout TIME     time for drivers to tell their devices (default: 30s)\n"
     "  --preface-timeout TIME   time for connections to say who they are (default: "
     "2s)\n"

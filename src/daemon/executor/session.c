@@ -123,6 +123,7 @@ tp_exec_prepare(struct tp_exec *x)
         tp_host_staging_set_budget(x->middle, &x->host);
         tp_exec_transfers_set_budget(x->transfers, &x->host);
         tp_exec_transfers_set_spin(x->transfers, x->bulk_spin_ns);
+        tp_exec_transfers_set_silence(x->transfers, x->limits.peer_silence_ns);
     }
     if (status == TELPHER_OK) {
         status = tp_exec_printf_create(x, &x->printf);

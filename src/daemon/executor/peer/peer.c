@@ -110,13 +110,41 @@ tp_exec_peer_set_step(struct tp_exec_peer *p, enum tp_exec_peer_step step)
 
 /* ---- streams ---- */
 
+/* The server that was connected to says that it has the stream; the other one answers if both
+ * send signs of life. */
+static telpher_status
+take_ready(struct tp_exec_peer *p, bool gives_signs)
+{
+    bool is_due;
+
+    tp_mutex_lock(&p->x->peers.lock);
+    is_due = p->accepts ? gives_signs && !p->has_answered : p->step == TP_EXEC_PEER_NEW;
+    if (is_due && p->accepts) {
+        p->has_answered = true;
+    } else if (is_due) {
+        set_step(p, TP_EXEC_PEER_READY);
+    }
+    tp_mutex_unlock(&p->x->peers.lock);
+    if (!is_due) {
+        return TELPHER_ERR_PROTO;
+    }
+    if (gives_signs) {
+        tp_exec_bulk_expect_signs(p->stream);
+    }
+    if (gives_signs && !p->accepts) {
+        tp_exec_bulk_put(p->stream, TP_WIRE_PEER_READY,
+                         &(struct tp_wire_peer_ready){TP_WIRE_PEER_SIGNS});
+        tp_exec_bulk_kick(p->stream);
+    }
+    return TELPHER_OK;
+}
+
 static telpher_status
 on_peer_frame(void *arg, uint16_t type, const uint8_t *body, const uint8_t *end)
 {
     struct tp_exec_peer *p = arg;
     struct tp_wire_peer_ready ready;
     struct tp_wire_user_event_set set;
-    telpher_status status = TELPHER_OK;
 
     if (type == TP_WIRE_USER_EVENT_SET && tp_wire_get_user_event_set(body, end, &set)) {
         return tp_exec_peer_event_ended(p, &set);
@@ -124,14 +152,20 @@ on_peer_frame(void *arg, uint16_t type, const uint8_t *body, const uint8_t *end)
     if (type != TP_WIRE_PEER_READY || !tp_wire_get_peer_ready(body, end, &ready)) {
         return TELPHER_ERR_PROTO;
     }
+    return take_ready(p, (ready.flags & TP_WIRE_PEER_SIGNS) != 0);
+}
+
+/* True if commands wait for events of the other server. */
+static bool
+has_awaited_events(void *arg)
+{
+    struct tp_exec_peer *p = arg;
+    bool found;
+
     tp_mutex_lock(&p->x->peers.lock);
-    if (p->step == TP_EXEC_PEER_NEW && !p->accepts) {
-        set_step(p, TP_EXEC_PEER_READY);
-    } else {
-        status = TELPHER_ERR_PROTO;
-    }
+    found = tp_map_count(&p->events) > p->early;
     tp_mutex_unlock(&p->x->peers.lock);
-    return status;
+    return found;
 }
 
 static void
@@ -153,8 +187,8 @@ on_peer_lost(void *arg, telpher_status status)
     }
 }
 
-static const struct tp_exec_peer_handler peer_handler = {.frame = on_peer_frame,
-                                                         .lost = on_peer_lost};
+static const struct tp_exec_peer_handler peer_handler = {
+    .frame = on_peer_frame, .lost = on_peer_lost, .waits = has_awaited_events};
 
 /* ---- what the client arranges ---- */
 
@@ -269,7 +303,7 @@ tp_exec_peer_adopt(struct tp_exec *x, const struct tp_control *msg, const uint8_
             p->export != NULL ? &tp_exec_endpoint_handler : &peer_handler, p,
             p->export != NULL ? p->number : 0, &p->stream) == TELPHER_OK) {
         tp_exec_bulk_put(p->stream, TP_WIRE_PEER_READY,
-                         &(struct tp_wire_peer_ready){0});
+                         &(struct tp_wire_peer_ready){TP_WIRE_PEER_SIGNS});
         tp_exec_bulk_kick(p->stream);
     }
 }

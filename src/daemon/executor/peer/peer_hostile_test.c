@@ -294,6 +294,58 @@ goes_silent(void **state)
     tp_stream_destroy(slow);
 }
 
+static void
+send_sign(struct tp_stream *peer)
+{
+    assert_int_equal(tp_stream_put(peer, TP_WIRE_ACK, &(struct tp_wire_ack){0}),
+                     TELPHER_OK);
+    (void)tp_stream_flush(peer);
+}
+
+/* A server that promised signs of life, and stays connected without any. Commands that wait
+ * for it end; a server that gives signs may be as late as it likes, and so may an old one. */
+static void
+stops_without_a_sign(void **state)
+{
+    const struct tp_wire_peer_ready ready = {TP_WIRE_PEER_SIGNS};
+    struct test_scene *c = *state;
+    struct tp_stream *stopped = test_peer_join(&c->s, &the_daemon, 1);
+    struct tp_stream *slow = test_peer_join(&c->s, &the_daemon, 2);
+    struct tp_stream *old = test_peer_join(&c->s, &the_daemon, 3);
+    uint64_t transfers[3], pulls[3], event, marker;
+
+    test_peer_put(stopped, TP_WIRE_PEER_READY, &ready);
+    test_peer_put(slow, TP_WIRE_PEER_READY, &ready);
+    event = test_put_peer_event(c, 1);
+    marker = test_put_marker_after(c, event);
+    for (uint32_t i = 0; i < 3; i++) {
+        test_use_new_queue(c, 0);
+        transfers[i] = new_transfer(c);
+        pulls[i] = test_put_pull(c, i + 1, transfers[i], PIECE);
+    }
+    test_flush(&c->s);
+    for (int i = 0; i < 40; i++) { /* twice the limit */
+        send_sign(slow);
+        tp_clock_sleep(250 * TP_CLOCK_MS);
+    }
+    test_expect_failure(c, pulls[0]);
+    test_expect_failure(c, marker);
+    expect_lost(c, 1);
+    send_data(slow, transfers[1], 0, PIECE);
+    send_data(old, transfers[2], 0, PIECE);
+    test_expect_success(c, pulls[1]);
+    test_expect_success(c, pulls[2]);
+    tp_stream_destroy(stopped);
+    tp_stream_destroy(slow);
+    tp_stream_destroy(old);
+}
+
+static int
+open_watchful(void **state)
+{
+    return test_open_driver_scene(state, "TELPHER_PEER_SILENCE", "5s");
+}
+
 #define CASE(test)                                                                     \
     cmocka_unit_test_setup_teardown(test, open_scene, test_close_driver_scene)
 
@@ -309,6 +361,8 @@ main(void)
         CASE(floods_with_events),
         CASE(floods_with_credit),
         cmocka_unit_test_setup_teardown(goes_silent, open_impatient,
+                                        test_close_driver_scene),
+        cmocka_unit_test_setup_teardown(stops_without_a_sign, open_watchful,
                                         test_close_driver_scene),
     };
 

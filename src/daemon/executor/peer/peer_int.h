@@ -30,6 +30,7 @@ struct tp_exec_peer {
     uint64_t number; /**< the client's name for it in this session; of an endpoint: bits
                           of TP_WIRE_ENDPOINT_NAMES */
     bool accepts; /**< the other side connects */
+    bool has_answered; /**< it has, by PEER_READY; lock */
     uint8_t name[TP_WIRE_SESSION_BYTES]; /**< of the pair, in prefaces */
     uint8_t key[TP_WIRE_PEER_KEY_BYTES];
     struct tp_exec_bulk *stream; /**< NULL until a socket is there; then constant */

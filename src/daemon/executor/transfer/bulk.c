@@ -11,6 +11,7 @@
 
 #define SPACE_WARNING (10 * TP_CLOCK_S)
 #define PEER_LOOK (5 * TP_CLOCK_S)
+#define SIGN_PERIOD (4 * TP_CLOCK_S) /* less than docs/protocol.md promises */
 #define HANG_UP_CHECK (1 * TP_CLOCK_S)
 
 enum {
@@ -490,14 +491,54 @@ free_acknowledged(struct tp_exec_bulk *b)
     tp_mutex_unlock(&b->all->lock);
 }
 
+/* True if content of a transfer is still to come from or to go to another server. */
+static bool
+is_awaited(const struct tp_exec_bulk *b)
+{
+    size_t cursor = 0;
+    void *value;
+    bool found = false;
+
+    tp_mutex_lock(&b->all->lock);
+    while (!found && tp_map_next(&b->all->map, &cursor, NULL, &value)) {
+        const struct tp_exec_transfer *t = value;
+
+        found = t->known && !t->finished && t->p.peer == b;
+    }
+    tp_mutex_unlock(&b->all->lock);
+    return found;
+}
+
+/* Breaks the stream of a server that something waits for and that has stopped: its machine is
+ * there, but it gives no sign of life. */
+static void
+check_silence(struct tp_exec_bulk *b)
+{
+    uint64_t limit = b->all->silence_ns;
+
+    if (b->gives_signs && limit != 0 &&
+        tp_clock_between(b->heard, tp_clock_ns()) >= limit &&
+        (is_awaited(b) || b->peer->waits(b->peer_arg))) {
+        tp_warn("executor",
+                "another server is connected and has been silent for %.3g s "
+                "(--peer-silence)",
+                (double)limit / TP_CLOCK_S);
+        tp_stream_break(b->stream, TELPHER_ERR_TIMEOUT);
+    }
+}
+
 /* Looks at another server now and then: no thread of ours sends to it and would notice. */
 static void
 wait_for_data(struct tp_exec_bulk *b)
 {
-    tp_ns deadline = b->peer != NULL ? tp_clock_deadline(PEER_LOOK) : TP_CLOCK_FOREVER;
+    uint64_t limit = b->all->silence_ns;
+    tp_ns step =
+        limit != 0 ? TP_MIN(PEER_LOOK, (tp_ns)(limit / 4 + 1)) : (tp_ns)PEER_LOOK;
+    tp_ns deadline = b->peer != NULL ? tp_clock_deadline(step) : TP_CLOCK_FOREVER;
 
     if (tp_stream_wait(b->stream, deadline) == TELPHER_ERR_TIMEOUT) {
         (void)tp_stream_look(b->stream, false);
+        check_silence(b);
     }
 }
 
@@ -520,6 +561,8 @@ receive(void *arg)
             wait_for_data(b);
         } else if (status != TELPHER_OK) {
             break;
+        } else {
+            b->heard = tp_clock_ns();
         }
     }
     if (spins) {
@@ -685,6 +728,20 @@ send_next(struct tp_exec_bulk *b, telpher_status *ret_status)
     return true;
 }
 
+/* Waits for work. A server that idles tells the other one that it lives. Under lock. */
+static void
+wait_for_chunks(struct tp_exec_bulk *b)
+{
+    bool gives_signs = b->peer != NULL && b->names == 0;
+    tp_ns deadline =
+        gives_signs ? tp_clock_deadline(SIGN_PERIOD) : (tp_ns)TP_CLOCK_FOREVER;
+
+    if (tp_cond_wait(&b->wake, &b->all->lock, deadline) == TELPHER_ERR_TIMEOUT) {
+        tp_exec_bulk_put(b, TP_WIRE_ACK, &(struct tp_wire_ack){0});
+        b->rest = true;
+    }
+}
+
 static void *
 send_loop(void *arg)
 {
@@ -695,7 +752,7 @@ send_loop(void *arg)
     tp_mutex_lock(&all->lock);
     while (!b->stop && status == TELPHER_OK) {
         if (!send_next(b, &status)) {
-            (void)tp_cond_wait(&b->wake, &all->lock, TP_CLOCK_FOREVER);
+            wait_for_chunks(b);
         }
     }
     tp_mutex_unlock(&all->lock);
@@ -743,6 +800,12 @@ tp_exec_bulk_kick(struct tp_exec_bulk *b)
     b->rest = true;
     tp_cond_signal(&b->wake);
     tp_mutex_unlock(&b->all->lock);
+}
+
+void
+tp_exec_bulk_expect_signs(struct tp_exec_bulk *b)
+{
+    b->gives_signs = true;
 }
 
 void

@@ -433,6 +433,12 @@ tp_exec_transfers_set_spin(struct tp_exec_transfers *all, uint64_t spin_ns)
     all->spin_ns = spin_ns;
 }
 
+void
+tp_exec_transfers_set_silence(struct tp_exec_transfers *all, uint64_t silence_ns)
+{
+    all->silence_ns = silence_ns;
+}
+
 /* True while the client can send: it has credit, or pieces to fill. */
 static bool
 may_come(const struct tp_exec_transfer *t)

@@ -135,6 +135,9 @@ size_t tp_exec_transfers_expire(struct tp_exec_transfers *all, uint64_t now_ns,
                                 uint64_t timeout_ns, int32_t error);
 /** Sets the spin time of receivers before they sleep. Call before the first stream. */
 void tp_exec_transfers_set_spin(struct tp_exec_transfers *all, uint64_t spin_ns);
+/** Sets how long another server may be silent that something waits for; 0: no limit. Call
+ *  before the first stream. */
+void tp_exec_transfers_set_silence(struct tp_exec_transfers *all, uint64_t silence_ns);
 /** For tests: ends threads and streams. All transfers must be finished. NULL is fine. */
 void tp_exec_transfers_destroy(struct tp_exec_transfers *all);
 
@@ -184,6 +187,9 @@ struct tp_exec_peer_handler {
                             const uint8_t *end);
     /** The stream has broken; its transfers have failed. Called once. */
     void (*lost)(void *arg, telpher_status status);
+    /** True if something else than content is expected of the other server. May be NULL if
+     *  tp_exec_bulk_expect_signs() is not called. */
+    bool (*waits)(void *arg);
 };
 
 /**
@@ -205,6 +211,9 @@ bool tp_exec_transfers_remove_peer(struct tp_exec_transfers *all,
                                    struct tp_exec_bulk *b);
 /** Appends a frame. Any thread, also under locks. The receiver reports a failure. */
 void tp_exec_bulk_put(struct tp_exec_bulk *b, uint16_t type, const void *msg);
+/** The other server sends signs of life: its silence breaks the stream, if something waits
+ *  for it. Receiver only. */
+void tp_exec_bulk_expect_signs(struct tp_exec_bulk *b);
 /** Sends appended frames; does not wait. Any thread, without locks. */
 void tp_exec_bulk_kick(struct tp_exec_bulk *b);
 /** Breaks it from any thread. */

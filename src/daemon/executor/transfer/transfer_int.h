@@ -89,6 +89,8 @@ struct tp_exec_bulk {
     pthread_t receiver, sender;
     uint32_t index;
     struct tp_list sends; /**< chunks to send; lock */
+    bool gives_signs; /**< the other server sends frames when it idles; receiver only */
+    tp_ns heard; /**< when something came; receiver only */
     bool keeps; /**< chunks stay until the client has acknowledged them */
     struct tp_list kept; /**< chunks sent and not acknowledged; lock */
     uint64_t send_bytes; /**< in them; lock */
@@ -124,6 +126,8 @@ struct tp_exec_transfers {
     struct tp_exec_bulk *streams[TP_CONTROL_BULK_MAX];
     size_t stream_count;
     struct tp_list peers; /**< streams of other servers */
+    uint64_t
+        silence_ns; /**< of other servers that something waits for; 0: no limit. Set once */
     uint64_t spin_ns; /**< of receivers, before they sleep. Set once */
     bool stop;
 };
