@@ -87,6 +87,9 @@ struct tp_ampi_comm {
     struct tp_ampi_rank *owner;
     struct tp_ampi_group *group;
     int rank, size;
+    struct tp_ampi_group
+        *peers; /**< whom messages go to: the group, or the remote one */
+    struct tp_ampi_comm *local; /**< of an intercommunicator: that of the own group */
     uint32_t context; /**< even; the next is that of collectives */
     struct tp_ampi_mail *mail[2]; /**< point to point, collectives */
     MPI_Errhandler errhandler;
@@ -117,6 +120,12 @@ int tp_ampi_comm_agree(struct tp_ampi_comm *comm, const struct tp_ampi_group *gr
  */
 int tp_ampi_comm_gather(struct tp_ampi_comm *comm, const struct tp_ampi_group *group,
                         int tag, const void *mine, size_t len, void *all);
+/** From now on the rank's contexts are higher than one that others have agreed on. */
+void tp_ampi_comm_take_context(struct tp_ampi_rank *rank, uint32_t context);
+/** The communicator of a group's members, whom all of @p comm know; others get
+ *  MPI_COMM_NULL. */
+int tp_ampi_comm_create_of(struct tp_ampi_comm *comm, const struct tp_ampi_group *group,
+                           MPI_Comm *ret);
 /** Duplicates without attributes; they are the caller's matter. */
 int tp_ampi_comm_dup(struct tp_ampi_comm *comm, struct tp_ampi_comm **ret);
 /** MPI_Comm_split, with its errors reported. */

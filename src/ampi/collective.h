@@ -54,6 +54,8 @@ size_t tp_ampi_side_count(const struct tp_ampi_side *side, int rank);
 MPI_Datatype tp_ampi_side_type(const struct tp_ampi_side *side, int rank);
 /** Waits for all requests, also after an error. @return the first error */
 int tp_ampi_wait_all(struct tp_ampi_request **requests, int count, int error);
+/** Memory for elements. @return the address that stands for element 0; NULL: no memory */
+char *tp_ampi_take_elements(size_t count, MPI_Datatype type, void **ret_block);
 /** Copies elements inside of this process. @return MPI_SUCCESS, MPI_ERR_NO_MEM */
 int tp_ampi_copy(const void *from, size_t from_count, MPI_Datatype from_type, void *to,
                  size_t to_count, MPI_Datatype to_type);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Collective calls: checks, and their blocking and non-blocking forms. */
-#include "ampi/collective.h"
+#include "ampi/intercomm.h"
 #include "ampi/op.h"
 #include "ampi/process.h"
 #include "ampi/type.h"
@@ -66,14 +66,32 @@ check_side(struct tp_ampi_call *call, const struct tp_ampi_side *side, int ranks
 
 enum { NO_ROOT = -100 };
 
+static bool
+has_sound_root(const struct tp_ampi_call *call)
+{
+    int root = call->root;
+
+    return root == NO_ROOT || (root >= 0 && root < call->comm->peers->size) ||
+           (call->comm->local != NULL && (root == MPI_ROOT || root == MPI_PROC_NULL));
+}
+
+static bool
+is_root(const struct tp_ampi_comm *comm, int root)
+{
+    return comm->local != NULL ? root == MPI_ROOT : comm->rank == root;
+}
+
 static int
 check(struct tp_ampi_call *call, int out_ranks, int in_ranks)
 {
     int error;
 
-    if (call->root != NO_ROOT && (call->root < 0 || call->root >= call->comm->size)) {
+    if (!has_sound_root(call)) {
         return tp_ampi_error(call->comm, MPI_ERR_ROOT, "%s: root %d of %d ranks",
-                             call->name, call->root, call->comm->size);
+                             call->name, call->root, call->comm->peers->size);
+    }
+    if (call->root == MPI_PROC_NULL) {
+        return MPI_SUCCESS; /* the other arguments do not count */
     }
     error = check_side(call, &call->out, out_ranks);
     if (error == MPI_SUCCESS) {
@@ -94,6 +112,7 @@ static int
 run(const struct tp_ampi_call *call)
 {
     int error = call->device && call->op != MPI_OP_NULL ? tp_ampi_run_staged(call)
+                : call->comm->local != NULL             ? tp_ampi_run_between(call)
                                                         : call->run(call);
 
     return error == MPI_ERR_NO_MEM
@@ -162,8 +181,9 @@ find(MPI_Comm handle, const char *name)
 
 /* ---- calls ---- */
 
-#define ALL (comm->size)
-#define ROOT_ONLY (comm->rank == root ? comm->size : 0)
+#define ALL (comm->peers->size)
+#define OWN (comm->size)
+#define ROOT_ONLY (is_root(comm, root) ? comm->peers->size : 0)
 #define OUTS(...)                                                                      \
     (struct tp_ampi_side) { __VA_ARGS__ }
 #define BUFFER(buffer, n, t)                                                           \
@@ -282,11 +302,11 @@ COLLECTIVE(Allreduce, Iallreduce, allreduce,
 COLLECTIVE(Reduce_scatter, Ireduce_scatter, reduce_scatter,
     (const void *out, void *in, const int counts[], MPI_Datatype type, MPI_Op op, MPI_Comm comm_handle),
     (out, in, counts, type, op, comm_handle),
-    BUFFER(out, 0, type), ALL, BLOCKS(in, counts, NULL, type), ALL, op, NO_ROOT);
+    BUFFER(out, 0, type), ALL, BLOCKS(in, counts, NULL, type), OWN, op, NO_ROOT);
 COLLECTIVE(Reduce_scatter_block, Ireduce_scatter_block, reduce_scatter,
     (const void *out, void *in, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm_handle),
     (out, in, count, type, op, comm_handle),
-    BUFFER(out, 0, type), ALL, BUFFER(in, count, type), ALL, op, NO_ROOT);
+    BUFFER(out, 0, type), ALL, BUFFER(in, count, type), OWN, op, NO_ROOT);
 COLLECTIVE(Scan, Iscan, scan,
     (const void *out, void *in, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm_handle),
     (out, in, count, type, op, comm_handle),

@@ -3,6 +3,7 @@
 #include "ampi/attribute.h"
 #include "ampi/errhandler.h"
 #include "ampi/info.h"
+#include "ampi/intercomm.h"
 #include "ampi/process.h"
 
 #include <string.h>
@@ -39,7 +40,7 @@ fill(struct tp_ampi_comm *comm, struct tp_ampi_rank *owner, struct tp_ampi_group
 {
     comm->refs = 1;
     comm->owner = owner;
-    comm->group = group;
+    comm->group = comm->peers = group;
     comm->rank = group->rank;
     comm->size = group->size;
     comm->context = context;
@@ -78,6 +79,11 @@ void
 tp_ampi_comm_unref(struct tp_ampi_comm *comm)
 {
     if (--comm->refs == 0) {
+        if (comm->local != NULL) {
+            tp_ampi_group_unref(comm->peers);
+            tp_ampi_handle_destroy(comm->local->handle);
+            tp_ampi_comm_unref(comm->local);
+        }
         tp_ampi_group_unref(comm->group);
         tp_ampi_errhandler_unref(comm->errhandler);
         tp_ampi_info_destroy(comm->info);
@@ -148,9 +154,8 @@ propose_context(struct tp_ampi_rank *rank)
     return rank->next_context - 2;
 }
 
-/* Takes the highest proposal of all members. */
-static void
-take_context(struct tp_ampi_rank *rank, uint32_t highest)
+void
+tp_ampi_comm_take_context(struct tp_ampi_rank *rank, uint32_t highest)
 {
     rank->next_context = TP_MAX(rank->next_context, highest + 2);
 }
@@ -171,7 +176,7 @@ agree(struct tp_ampi_comm *comm, const struct tp_ampi_group *group, int tag,
         highest = TP_MAX(highest, all[i]);
     }
     tp_free(all);
-    take_context(rank, highest);
+    tp_ampi_comm_take_context(rank, highest);
     *ret_context = highest;
     return error;
 }
@@ -200,8 +205,12 @@ static int
 dup_with(struct tp_ampi_comm *comm, struct ticket ticket, struct tp_ampi_comm **ret)
 {
     uint32_t context;
-    int error = agree(comm, comm->group, ticket.tag, ticket.context, &context);
+    int error;
 
+    if (comm->local != NULL) {
+        return tp_ampi_intercomm_dup(comm, ret);
+    }
+    error = agree(comm, comm->group, ticket.tag, ticket.context, &context);
     if (error != MPI_SUCCESS) {
         return error;
     }
@@ -257,6 +266,16 @@ create_of(struct tp_ampi_comm *parent, const struct tp_ampi_group *group,
         *ret = comm->handle;
     }
     return error;
+}
+
+int
+tp_ampi_comm_create_of(struct tp_ampi_comm *comm, const struct tp_ampi_group *group,
+                       MPI_Comm *ret)
+{
+    uint32_t context;
+    int error = tp_ampi_comm_agree(comm, comm->group, TAG_AGREE, &context);
+
+    return error == MPI_SUCCESS ? create_of(comm, group, context, ret) : error;
 }
 
 /* ---- split ---- */
@@ -318,7 +337,7 @@ split(struct tp_ampi_comm *comm, int color, int key, MPI_Comm *ret)
         highest = TP_MAX(highest, all[i].context);
     }
     if (error == MPI_SUCCESS) {
-        take_context(comm->owner, highest);
+        tp_ampi_comm_take_context(comm->owner, highest);
     }
     if (error == MPI_SUCCESS && color != MPI_UNDEFINED) {
         group = group_by_color(comm, all);
@@ -332,8 +351,11 @@ split(struct tp_ampi_comm *comm, int color, int key, MPI_Comm *ret)
 int
 tp_ampi_comm_split(struct tp_ampi_comm *comm, int color, int key, MPI_Comm *ret)
 {
-    return tp_ampi_error(comm, split(comm, color, key, ret), "cannot split %s by color",
-                         comm->name);
+    return tp_ampi_error(comm,
+                         comm->local != NULL
+                             ? tp_ampi_intercomm_split(comm, color, key, ret)
+                             : split(comm, color, key, ret),
+                         "cannot split %s by color", comm->name);
 }
 
 /* A number for the machine: ranks with the same one share memory. */
@@ -399,6 +421,11 @@ PMPI_Comm_compare(MPI_Comm one, MPI_Comm other, int *result)
         return MPI_ERR_COMM;
     }
     *result = tp_ampi_group_compare(a->group, b->group);
+    if ((a->local != NULL) != (b->local != NULL)) {
+        *result = MPI_UNEQUAL;
+    } else if (a->local != NULL) {
+        *result = TP_MAX(*result, tp_ampi_group_compare(a->peers, b->peers));
+    }
     if (*result == MPI_IDENT && a != b) {
         *result = MPI_CONGRUENT;
     }
@@ -539,9 +566,14 @@ create(MPI_Comm handle, MPI_Group group_handle, bool members_only, int tag,
     if (members_only && group->size == 0) {
         return MPI_SUCCESS;
     }
-    error = tp_ampi_comm_agree(comm, members_only ? group : comm->group, tag, &context);
-    if (error == MPI_SUCCESS) {
-        error = create_of(comm, group, context, ret);
+    if (comm->local != NULL) {
+        error = tp_ampi_intercomm_create_of(comm, group, ret);
+    } else {
+        error =
+            tp_ampi_comm_agree(comm, members_only ? group : comm->group, tag, &context);
+        if (error == MPI_SUCCESS) {
+            error = create_of(comm, group, context, ret);
+        }
     }
     return tp_ampi_error(comm, error, "cannot create a communicator of %s", comm->name);
 }
@@ -678,14 +710,6 @@ PMPI_Comm_group(MPI_Comm handle, MPI_Group *group)
                          "no memory for a group");
 }
 TP_MPI_NAME(Comm_group);
-
-int
-PMPI_Comm_test_inter(MPI_Comm handle, int *flag)
-{
-    *flag = 0; /* there is no call that makes one */
-    return find(handle) != NULL ? MPI_SUCCESS : MPI_ERR_COMM;
-}
-TP_MPI_NAME(Comm_test_inter);
 
 int
 PMPI_Comm_set_name(MPI_Comm handle, const char *name)

@@ -21,10 +21,10 @@ tp_ampi_check(MPI_Comm handle, int count, MPI_Datatype type, int peer, int tag,
     if (tp_unlikely(tp_ampi_type_size(type) == SIZE_MAX && peer != MPI_PROC_NULL)) {
         return tp_ampi_error(comm, MPI_ERR_TYPE, "%#x is no datatype", type);
     }
-    if (tp_unlikely((peer < 0 || peer >= comm->size) && peer != MPI_PROC_NULL &&
+    if (tp_unlikely((peer < 0 || peer >= comm->peers->size) && peer != MPI_PROC_NULL &&
                     !(receives && peer == MPI_ANY_SOURCE))) {
         return tp_ampi_error(comm, MPI_ERR_RANK, "there is no rank %d: %s has %d ranks",
-                             peer, comm->name, comm->size);
+                             peer, comm->name, comm->peers->size);
     }
     if (tp_unlikely(tag < 0 && !(receives && tag == MPI_ANY_TAG))) {
         return tp_ampi_error(comm, MPI_ERR_TAG, "a tag of %d is negative", tag);

@@ -11,9 +11,8 @@
 
 #define RING_BYTES ((size_t)64 << 10) /* from here on an allreduce goes around a ring */
 
-/* Memory for count elements of a type. @return the address that stands for element 0 */
-static char *
-take(size_t count, MPI_Datatype handle, void **ret_block)
+char *
+tp_ampi_take_elements(size_t count, MPI_Datatype handle, void **ret_block)
 {
     const struct tp_ampi_type *type = tp_ampi_type_get(handle);
     MPI_Aint last = count > 0 ? (MPI_Aint)(count - 1) * (type->ub - type->lb) : 0;
@@ -47,9 +46,9 @@ sum_begin(struct sum *sum, const struct tp_ampi_call *call, size_t count, char *
     int error;
 
     *sum = (struct sum){.value = value, .count = count, .type = call->in.type};
-    sum->other = take(count, sum->type, &sum->other_block);
+    sum->other = tp_ampi_take_elements(count, sum->type, &sum->other_block);
     if (value == NULL) {
-        sum->value = take(count, sum->type, &sum->value_block);
+        sum->value = tp_ampi_take_elements(count, sum->type, &sum->value_block);
     }
     error = sum->value == NULL || sum->other == NULL ? MPI_ERR_NO_MEM : MPI_SUCCESS;
     if (error == MPI_SUCCESS && sum->value != own) {

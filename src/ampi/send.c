@@ -66,7 +66,7 @@ tp_ampi_eager_max(uint32_t process)
 static inline const struct tp_ampi_place *
 place_of(const struct tp_ampi_comm *comm, int rank)
 {
-    return &tp_ampi.places[comm->group->world[rank]];
+    return &tp_ampi.places[comm->peers->world[rank]];
 }
 
 static inline struct tp_ampi_envelope

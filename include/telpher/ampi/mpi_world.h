@@ -41,6 +41,12 @@ TELPHER_MPI_CALL(int, Comm_split_type,
 TELPHER_MPI_CALL(int, Comm_free, (MPI_Comm * comm));
 TELPHER_MPI_CALL(int, Comm_group, (MPI_Comm comm, MPI_Group *group));
 TELPHER_MPI_CALL(int, Comm_test_inter, (MPI_Comm comm, int *flag));
+TELPHER_MPI_CALL(int, Comm_remote_size, (MPI_Comm comm, int *size));
+TELPHER_MPI_CALL(int, Comm_remote_group, (MPI_Comm comm, MPI_Group *group));
+TELPHER_MPI_CALL(int, Intercomm_create,
+                 (MPI_Comm local, int leader, MPI_Comm peer, int remote_leader, int tag,
+                  MPI_Comm *ret));
+TELPHER_MPI_CALL(int, Intercomm_merge, (MPI_Comm comm, int high, MPI_Comm *ret));
 TELPHER_MPI_CALL(int, Comm_set_name, (MPI_Comm comm, const char *name));
 TELPHER_MPI_CALL(int, Comm_get_name, (MPI_Comm comm, char *name, int *length));
 
