@@ -20,7 +20,11 @@ static const char head[] =
     "  migrate  content that goes back and forth between two devices or servers\n"
     "  floor    what plain TCP and memcpy cost, the floors of everything else\n"
     "  reconnect  from the return of the network to the end of the first command\n"
-    "  plot      pictures of results: telpher-bench plot FILE.json... -o OUT.png\n\n"
+    "  plot      pictures of results: telpher-bench plot FILE.json... -o OUT.png\n"
+    "  compare   what became slower: telpher-bench compare A.json B.json [--all]\n\n"
+    "Between processes of an MPI, which it starts itself:\n"
+    "  suite       OSU's patterns with an accelerator's buffers, several ways in "
+    "turns\n\n"
     "Between two ranks of an MPI program:\n"
     "  compare     a channel over shared memory and that MPI, in turns\n\n"
     "With parents and workers of an MPI program:\n"
@@ -61,6 +65,9 @@ run_command(int argc, char **argv)
     if (strcmp(argv[1], "check") == 0) {
         return ranks_check_main(argc - 1, argv + 1);
     }
+    if (strcmp(argv[1], "compare") == 0 && argc > 2 && argv[2][0] != '-') {
+        return bench_helper_script("telpher-bench-differ.py", argc - 1, argv + 1);
+    }
     if (strcmp(argv[1], "compare") == 0) {
         return compare_main(argc - 1, argv + 1);
     }
@@ -72,6 +79,9 @@ run_command(int argc, char **argv)
     }
     if (strcmp(argv[1], "reconnect") == 0) {
         return reconnect_main(argc - 1, argv + 1);
+    }
+    if (strcmp(argv[1], "suite") == 0) {
+        return bench_helper_script("telpher-bench-suite.py", argc - 1, argv + 1);
     }
     if (strcmp(argv[1], "plot") == 0) {
         return bench_helper_script("telpher-bench-plot.py", argc - 1, argv + 1);

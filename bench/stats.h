@@ -9,6 +9,7 @@
 struct bench_stats {
     size_t count;
     double min, median, p90, p99, max, mean;
+    double low, high; /* of the median, with a confidence of 95 % */
 };
 
 /** Sorts @p samples in place and sums them up. All zero if there is none. */

@@ -156,23 +156,46 @@ ocl() {
 ranks() {
     for way in channel msg msg2 put channel_host msg_host; do
         expect 0 "$bench" latency -r "$way" -c -i 20 -x 2 -m 1:8192
-        test "$(awk 'NF == 2 && $2 > 0' "$dir/out" | grep -c '^[0-9]')" -eq 14 || die "rows of $way"
+        test "$(awk 'NF >= 2 && $2 > 0' "$dir/out" | grep -c '^[0-9]')" -eq 14 || die "rows of $way"
         expect 0 "$bench" bw -r "$way" -c -i 3 -x 1 -m 100000 -W 7 -b multiple D D
         grep -q 'Buffer on SIM (D) and Receive Buffer on SIM (D)' "$dir/out" || die "no places"
     done
     expect 0 "$bench" bibw -f json -i 3 -m 4096:4096 H D
     grep -q '"bytes": 4096, "samples": 3, "median": [0-9]' "$dir/out" || die "no JSON"
     expect 0 "$(dirname "$bench")/telpher" launch -n 4 -- "$bench" mbw_mr -m 8:16 -i 5
-    grep -Eq '^16 +[0-9.]+ +[0-9.]+$' "$dir/out" || die "no message rate"
+    grep -Eq '^16( +[0-9.]+){7}$' "$dir/out" || die "no message rate"
     for floor in store socket; do
         expect 0 "$bench" latency -r "$floor" -c -i 20 -x 2 -m 1:8192
-        test "$(awk 'NF == 2 && $2 > 0' "$dir/out" | grep -c '^[0-9]')" -eq 14 || die "rows of $floor"
+        test "$(awk 'NF >= 2 && $2 > 0' "$dir/out" | grep -c '^[0-9]')" -eq 14 || die "rows of $floor"
         expect 0 "$bench" bibw -r "$floor" -c -i 3 -x 1 -m 100000:400000 -W 7
     done
     expect 1 "$bench" latency -r store D D
     expect 2 "$bench" latency -r pigeon
     expect 2 "$bench" latency -m 8:4
     expect 2 "$bench" latency X
+    expect 2 "$bench" latency -d sim B
+    expect 0 "$bench" bw -f csv -i 3 -m 4096:8192
+    test "$(sed -n '1p' "$dir/out" | tr ',' '\n' | wc -l)" -eq "$(sed -n '2p' "$dir/out" | tr ',' '\n' | wc -l)" || die "columns of CSV"
+    expect 0 "$bench" latency -f json -i 20 -m 4096:8192
+    cp "$dir/out" "$dir/a.json"
+    grep -q '^{"environment": {"host": .*"processors": [1-9].*"variables": \[.*TELPHER_RANK=0' "$dir/a.json" || die "no environment"
+    ! grep -q TELPHER_JOB= "$dir/a.json" || die "the secret of a job in a result"
+    for result in a:100:101 b:120:121 c:119:90; do # an interval of c reaches down to a
+        for bytes in 1 2; do
+            printf '{"pattern": "latency", "bytes": %d, "median": %d, "low": %d, "high": 130, "unit": "us"}\n' \
+                $bytes "$(echo $result | cut -d: -f2)" "$(echo $result | cut -d: -f3)" | sed 's/101, "high": 130/99, "high": 101/'
+        done >"$dir/$(echo $result | cut -d: -f1).json"
+    done
+    expect 0 "$bench" compare "$dir/a.json" "$dir/a.json" --all
+    test "$(grep -c '^same ' "$dir/out")" -eq 2 || die "a result differs from itself"
+    expect 1 "$bench" compare "$dir/a.json" "$dir/b.json"
+    test "$(grep -c '^worse ' "$dir/out")" -eq 2 || die "no row is worse"
+    expect 0 "$bench" compare "$dir/a.json" "$dir/c.json"
+    expect 0 "$bench" compare "$dir/a.json" "$dir/b.json" --tolerance 30
+    expect 0 "$bench" compare "$dir/b.json" "$dir/a.json" -f json
+    test "$(grep -c '"verdict": "better"' "$dir/out")" -eq 2 || die "no row is better"
+    expect 2 "$bench" compare "$dir/a.json" "$dir/none.json"
+    expect 2 "$bench" compare "$dir/a.json"
 }
 
 notified() {
@@ -200,6 +223,39 @@ notified() {
         expect 0 "$bench" plot "$dir/studies.json" -o "$dir/studies.svg"
         grep -q 'spmv, 1 ranks a device' "$dir/studies.svg" || die "no study in the picture"
     fi
+}
+
+# What D is, banks of an FPGA with a driver that records, mappings of devices; each error says what is missing.
+memories() {
+    if ! "$bench" ocl --discover --platform "Portable Computing Language" >/dev/null 2>&1; then
+        echo "skipped: no OpenCL platform called Portable Computing Language (package pocl-opencl-icd)"
+        exit 77
+    fi
+    recorder=$(dirname "$bench")/../libexec/telpher/bench_fpga_recorder.so
+    export POCL_DEVICES="pthread pthread" OCL_ICD_VENDORS="${OCL_ICD_VENDORS:-/etc/OpenCL/vendors}"
+    for kind in opencl svm; do
+        expect 0 "$bench" latency -c -d "$kind" -i 4 -x 1 -m 4096:4096 D D
+        grep -q "Send Buffer on OPENCL" "$dir/out" || die "no head of $kind"
+    done
+    expect 0 env FPGA_MAPPING=1:0 "$bench" latency -c -d opencl -i 4 -x 1 -m 64:64 D D
+    expect 1 env FPGA_MAPPING=5 "$bench" latency -d opencl -i 4 -m 64:64 D D
+    grep -q 'opencl device 5 does not exist, there are 2' "$dir/err" || die "no reason for a wrong mapping"
+    expect 1 "$bench" latency -d opencl -m 64:64 B D
+    grep -q 'memory B: this driver has no banks' "$dir/err" || die "no reason for a missing bank"
+    test -z "${ASAN_OPTIONS:-}" || return 0 # a sanitizer must be the first library
+    expect 0 env LD_PRELOAD="$recorder" FPGA_RECORD="$dir/record" FPGA_SAVE="$dir/kernels" \
+        "$bench" latency -c -d opencl -i 5 -x 2 -m 4096:4096 B P
+    for bank in B P; do
+        # two buffers; the kernel runs on both before each of 7 iterations
+        test "$(grep -c "^buffer placeholder_$bank 0 4096$" "$dir/record")" -eq 2 || die "buffers of bank $bank"
+        test "$(grep -c "^task placeholder_$bank 0 1$" "$dir/record")" -eq 14 || die "kernels of bank $bank"
+    done
+    expect 0 env LD_PRELOAD="$recorder" FPGA_RECORD="$dir/record" \
+        "$bench" bw -c -d opencl --placeholder "$dir/kernels" -i 2 -x 1 -W 2 -m 4096:4096 D H
+    grep -q '^binary loaded 0 [1-9]' "$dir/record" || die "no binary was loaded"
+    grep -q '^buffer placeholder_D 0 4096$' "$dir/record" || die "no buffer in DDR"
+    expect 1 "$bench" latency -d opencl --placeholder "$dir/none" -m 64:64 D D
+    grep -q "cannot read the placeholder kernels: $dir/none" "$dir/err" || die "no reason for a missing binary"
 }
 
 # Every pattern of every runtime: right content, and a wrong byte is found in each. Then OSU's names and columns.

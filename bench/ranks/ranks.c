@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Drives a pattern between ranks: sizes, iterations, memory, and how the ranks are started. */
-#include "bench/ranks/ranks.h"
+#include "bench/ranks/ranks_memory.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -114,11 +114,19 @@ static double
 run_once(struct ranks_pair *p, const struct ranks_pattern *pattern,
          const struct ranks_way *way, struct ranks_overlap *overlap)
 {
-    bool apart = pattern->kind >= RANKS_FAN || p->o->validation;
+    bool runs_kernel = ranks_has_placeholder(p, p->o->places[0]) ||
+                       ranks_has_placeholder(p, p->o->places[1]);
+    bool apart = pattern->kind >= RANKS_FAN || p->o->validation || runs_kernel;
     double us;
 
     if (p->o->validation) {
         ranks_fill(p, pattern);
+    }
+    if (ranks_has_placeholder(p, p->o->places[p->first ? 0 : 1])) {
+        ranks_placeholder_run(p, p->out);
+        ranks_placeholder_run(p, p->in);
+    }
+    if (p->o->validation || runs_kernel) {
         p->job->barrier(p);
     }
     us = pattern->run != NULL ? pattern->run(p, way, p->work.len)
@@ -220,16 +228,6 @@ run_sizes(struct ranks_pair *p, const struct ranks_pattern *pattern,
 
 /* ---- ranks and memory ---- */
 
-static void *
-alloc(struct ranks_pair *p, uint32_t kind, size_t bytes, const char *what)
-{
-    void *memory = NULL;
-
-    ranks_check(p, telpher_mem_alloc(p->ctx, kind, bytes != 0 ? bytes : 1, &memory),
-                what);
-    return memory;
-}
-
 static size_t
 bytes_of(const struct ranks_pair *p, const struct ranks_pattern *pattern,
          enum ranks_blocks blocks)
@@ -246,27 +244,29 @@ bytes_of(const struct ranks_pair *p, const struct ranks_pattern *pattern,
 static void
 alloc_buffers(struct ranks_pair *p, const struct ranks_pattern *pattern)
 {
-    uint32_t mine = p->o->kinds[p->first ? 0 : 1];
+    char mine = p->o->places[p->first ? 0 : 1];
     size_t out = bytes_of(p, pattern, pattern->sends);
     size_t in = bytes_of(p, pattern, pattern->receives);
 
-    p->out = p->work.out = alloc(p, mine, out, "memory to send from");
-    p->in = p->work.in = alloc(p, mine, in, "memory to receive into");
+    p->out = p->work.out = ranks_alloc(p, mine, out, "memory to send from");
+    p->in = p->work.in = ranks_alloc(p, mine, in, "memory to receive into");
     if (p->call != NULL && p->staged) {
-        p->work.out = alloc(p, TELPHER_MEM_HOST, out, "memory to stage in");
-        p->work.in = alloc(p, TELPHER_MEM_HOST, in, "memory to stage in");
+        p->work.out = ranks_alloc(p, 'H', out, "memory to stage in");
+        p->work.in = ranks_alloc(p, 'H', in, "memory to stage in");
     }
 }
 
 static void
 free_buffers(struct ranks_pair *p)
 {
+    char mine = p->o->places[p->first ? 0 : 1];
+
     if (p->work.out != p->out) {
-        ranks_check(p, telpher_mem_free(p->ctx, p->work.out), "memory");
-        ranks_check(p, telpher_mem_free(p->ctx, p->work.in), "memory");
+        ranks_free(p, 'H', p->work.out);
+        ranks_free(p, 'H', p->work.in);
     }
-    ranks_check(p, telpher_mem_free(p->ctx, p->out), "memory");
-    ranks_check(p, telpher_mem_free(p->ctx, p->in), "memory");
+    ranks_free(p, mine, p->out);
+    ranks_free(p, mine, p->in);
 }
 
 /* In a ring; the neighbor on both sides counts once. */
@@ -290,6 +290,7 @@ prepare(struct ranks_pair *p, const struct ranks_pattern *pattern,
         (ranks_has_window(pattern) || (pattern->run != NULL && !way->one_place));
 
     p->first = p->rank < p->size / 2;
+    p->slots = ranks_has_window(pattern) ? o->window : 1;
     p->peer = p->size > 1 ? (p->rank + p->size / 2) % p->size : 0;
     p->work = (struct bench_work){.job = p->ctx,
                                   .rank = (int)p->rank,
@@ -371,6 +372,7 @@ run_pattern(const struct ranks_pattern *pattern, const struct ranks_way *way,
     double start = bench_now_us();
     const char *reason;
 
+    ranks_take_mapping();
     p.job->join(&p);
     p.start_us = bench_now_us() - start;
     reason = find_call(&p, pattern, way);
@@ -443,7 +445,8 @@ ranks_check_main(int argc, char **argv)
                               .window = 4,
                               .partitions = 4,
                               .validation = true,
-                              .device = TELPHER_MEM_SIM};
+                              .places = {'H', 'H'},
+                              .memory_of_device = ranks_find_memory("sim")};
     static const struct ranks_pattern every = {.name = "check",
                                                .title = "Checks of all patterns",
                                                .kind = RANKS_COLLECTIVE,
@@ -513,8 +516,8 @@ ranks_main(const char *program, int argc, char **argv)
         /* Open MPI 4.1 crashes in atomics on windows that it allocates */
         .memory = (pattern->flags & RANKS_EIGHT) != 0 ? BENCH_CREATE : BENCH_ALLOCATE,
         .osu = strncmp(argv[0], "osu_", 4) == 0,
-        .kinds = {TELPHER_MEM_HOST, TELPHER_MEM_HOST},
-        .device = TELPHER_MEM_SIM};
+        .places = {'H', 'H'},
+        .memory_of_device = ranks_find_memory("sim")};
     const struct ranks_way *way = ranks_default_way(pattern, o.osu);
     int code = ranks_parse_options(argc, argv, pattern, &o, &way);
 

@@ -17,14 +17,18 @@
 #include "bench/mpi/calls.h"
 
 struct bench_mpi;
+struct ranks_memory;
 struct bench_stats;
+
+enum ranks_format { RANKS_TEXT, RANKS_JSON, RANKS_CSV };
 
 /** What the user asked for. */
 struct ranks_options {
     size_t min_bytes, max_bytes;
     int iterations, warmup; /* 0: by size */
     int window;
-    bool validation, percentiles, json, many_buffers;
+    bool validation, percentiles, many_buffers;
+    enum ranks_format format;
     bool osu; /* called by the name of an OSU benchmark: its output */
     bool full; /* the least and the most over the ranks, too */
     int tests; /* calls of MPI_Test in the computation */
@@ -33,7 +37,9 @@ struct ranks_options {
     enum bench_sync sync;
     enum bench_window memory;
     uint32_t kinds[2]; /* enum telpher_mem_kind of sender and receiver */
-    uint32_t device; /* the kind that D means */
+    char places[2]; /* H, D, B or P */
+    const struct ranks_memory *memory_of_device; /* what D means */
+    const char *placeholder; /* file with an FPGA's kernels; NULL: none is loaded */
     bool device_given;
     const char *mpi; /* whose, of runtime mpi; NULL: of the launcher we run under */
 };
@@ -67,6 +73,7 @@ struct ranks_pair {
     void *way; /* the way's own */
     const struct bench_call *call; /* of a pattern that ways do not do */
     struct bench_work work;
+    int slots; /* messages under way at once */
     bool staged; /* the call works on host memory, copied from and to out and in */
     double start_us; /* what joining cost */
     int iteration;

@@ -4,7 +4,7 @@
  * under that MPI's mpirun; its library is loaded first, then the module that was compiled for
  * it. Telpher only gives the memory here: its context is a job of one rank.
  */
-#include "bench/ranks/ranks.h"
+#include "bench/ranks/ranks_memory.h"
 
 #include <dlfcn.h>
 #include <limits.h>
@@ -183,8 +183,8 @@ refuse_memory(struct ranks_pair *p)
             continue;
         }
         if (o->kinds[side] != TELPHER_MEM_CUDA) {
-            fail("runtime mpi takes H, or D of -d cuda; -r mpi_host copies, and "
-                 "LD_PRELOAD=libtelpher-mpi-device-*.so adds OpenCL",
+            fail("runtime mpi takes H, or D of -d cuda or managed; -r mpi_host copies, "
+                 "and LD_PRELOAD=libtelpher-mpi-device-*.so adds OpenCL",
                  "");
         }
         if (!mpi->takes_cuda()) {
@@ -207,6 +207,9 @@ join(struct ranks_pair *p)
     p->rank = (uint32_t)rank;
     p->size = (uint32_t)size;
     p->ctx = device_context();
+    if (p->ctx == NULL) {
+        ranks_map_alone(p);
+    }
     if (p->ctx == NULL && ranks_context_alone(NULL, &p->ctx, &err) != TELPHER_OK) {
         fail("memory for the buffers", err.text);
     }

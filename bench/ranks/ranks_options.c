@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Options of the patterns between ranks. */
-#include "bench/ranks/ranks.h"
+#include "bench/ranks/ranks_memory.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -12,21 +12,14 @@ static bool
 read_device(void *place, const char *text)
 {
     struct ranks_options *o = place;
-    static const struct {
-        const char *name;
-        uint32_t kind;
-    } kinds[] = {{"opencl", TELPHER_MEM_OPENCL},
-                 {"cuda", TELPHER_MEM_CUDA},
-                 {"sim", TELPHER_MEM_SIM}};
+    const struct ranks_memory *memory = ranks_find_memory(text);
 
-    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
-        if (strcmp(kinds[i].name, text) == 0) {
-            o->device = kinds[i].kind;
-            o->device_given = true;
-            return true;
-        }
+    if (memory == NULL) {
+        return false;
     }
-    return false;
+    o->memory_of_device = memory;
+    o->device_given = true;
+    return true;
 }
 
 const struct ranks_way *
@@ -94,6 +87,16 @@ read_window(void *place, const char *text)
 }
 
 static bool
+read_format(void *place, const char *text)
+{
+    static const char *const names[] = {"text", "json", "csv"};
+    int i = find_name(text, names, 3);
+
+    *(enum ranks_format *)place = i < 0 ? RANKS_TEXT : (enum ranks_format)i;
+    return i >= 0;
+}
+
+static bool
 read_way(void *place, const char *text)
 {
     const struct ranks_way *way = ranks_find_way(text);
@@ -128,16 +131,24 @@ read_places(struct ranks_options *o, const struct ranks_pattern *pattern,
         return cli_wrong(command, "no places, but -d KIND for all: \"%s\"", argv[0]);
     }
     if (!ranks_is_of_pairs(pattern) && o->device_given) {
-        o->kinds[0] = o->kinds[1] = o->device;
+        o->places[0] = o->places[1] = 'D';
     }
     for (int i = 0; i < argc; i++) {
-        if (i > 1 || (strcmp(argv[i], "H") != 0 && strcmp(argv[i], "D") != 0)) {
-            return cli_wrong(command, "places are H or D, one or two: \"%s\"", argv[i]);
+        if (i > 1 || strlen(argv[i]) != 1 || strchr("HDBP", argv[i][0]) == NULL) {
+            return cli_wrong(command, "places are H, D, B or P, one or two: \"%s\"",
+                             argv[i]);
         }
-        o->kinds[i] = argv[i][0] == 'H' ? TELPHER_MEM_HOST : o->device;
+        if ((argv[i][0] == 'B' || argv[i][0] == 'P') && !o->memory_of_device->banks) {
+            return cli_wrong(command, "B and P are banks of -d opencl");
+        }
+        o->places[i] = argv[i][0];
     }
     if (argc == 1) {
-        o->kinds[1] = o->kinds[0];
+        o->places[1] = o->places[0];
+    }
+    for (int i = 0; i < 2; i++) {
+        o->kinds[i] =
+            o->places[i] == 'H' ? TELPHER_MEM_HOST : o->memory_of_device->kind;
     }
     return -1;
 }
@@ -166,8 +177,13 @@ ranks_parse_options(int argc, char **argv, const struct ranks_pattern *pattern,
             way, read_way),
         CLI_TEXT(0, "mpi", "NAME", "openmpi or mpich, where the launcher does not say",
                  &o->mpi),
-        CLI_CALL('d', "device", "KIND", "what D is: opencl, cuda or sim (sim)", o,
+        CLI_CALL('d', "device", "KIND",
+                 "what D is: opencl, usm, svm, cuda, managed or sim (sim)", o,
                  read_device),
+        CLI_TEXT(0, "placeholder", "FILE",
+                 "binary with the empty kernels of an FPGA's banks, which run before\n"
+                 "each measured iteration; -d opencl",
+                 &o->placeholder),
         CLI_CALL(
             'm', "message-size", "[MIN:]MAX",
             help_if(sized, "bytes, or 64K, 1M, up to 16G (1:4M; collectives 1:1M)"), o,
@@ -207,15 +223,17 @@ ranks_parse_options(int argc, char **argv, const struct ranks_pattern *pattern,
                  help_if(sized, "check all content that every iteration received"),
                  &o->validation),
         CLI_FLAG('z', "tail-lat",
-                 help_if(runs, "mean, 90th and 99th percentile beside the median"),
+                 help_if(runs, o->osu ? "90th and 99th percentile beside the mean"
+                                      : "the mean beside the median"),
                  &o->percentiles),
         {CLI_OPTION(0, "percentiles", NULL, NULL, CLI_KIND_FLAG, &o->percentiles)},
         {CLI_OPTION(o->osu ? 'f' : 0, "full", NULL,
                     help_if(runs, "the least and the most over the ranks, too"),
                     CLI_KIND_FLAG, &o->full)},
-        {CLI_OPTION(o->osu ? 0 : 'f', "format", "text|json", "json: one object a line",
-                    CLI_KIND_CALL, &o->json),
-         .read = cli_parse_json},
+        {CLI_OPTION(o->osu ? 0 : 'f', "format", "text|json|csv",
+                    "json: one object a line, the environment first", CLI_KIND_CALL,
+                    &o->format),
+         .read = read_format},
         {CLI_OPTION('u', "validation-warmup", "N", NULL, CLI_KIND_INT, &unused),
          .most = INT_MAX},
         {CLI_OPTION('M', "mem-limit", "BYTES", NULL, CLI_KIND_TEXT, &ignored)},
@@ -227,13 +245,14 @@ ranks_parse_options(int argc, char **argv, const struct ranks_pattern *pattern,
              "usage: mpirun -n N telpher-bench %s [OPTION]...%s\n%s%s%s\n"
              "%s%s\nThe default of -r is %s. As osu_%s it takes OSU's options and "
              "prints OSU's columns.\n\n",
-             pattern->name, pairs ? " [H|D] [H|D]" : "",
+             pattern->name, pairs ? " [H|D|B|P] [H|D|B|P]" : "",
              pattern->run != NULL ? "       telpher launch -n 2 -- telpher-bench " : "",
              pattern->run != NULL ? pattern->name : "",
              pattern->run != NULL ? " [OPTION]...\n" : "", pattern->title,
              !pairs ? " of all ranks."
-                    : " between two ranks; H: host memory, D: the device's, of sender "
-                      "and receiver.\nWithout a launcher, ranks of Telpher start here.",
+                    : " between two ranks; H: host memory, D: the device's (B: HBM,\n"
+                      "P: PLRAM of an FPGA), of sender and receiver.\nWithout a "
+                      "launcher, ranks of Telpher start here.",
              (*way)->name, pattern->name);
     code =
         cli_read(argc, argv, usage, "", options, sizeof(options) / sizeof(options[0]));

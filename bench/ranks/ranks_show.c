@@ -4,45 +4,14 @@
  * the OSU micro-benchmarks where the program has one of their names.
  */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-#include "bench/ranks/ranks.h"
+#include "bench/bench.h"
+#include "bench/ranks/ranks_row.h"
 #include "bench/stats.h"
 
 enum { WIDTH = 20 };
-
-static const char *
-place_name(const struct ranks_options *o, int side)
-{
-    static const char *const names[] = {"HOST (H)", "OPENCL (D)", "CUDA (D)",
-                                        "SIM (D)"};
-
-    return names[o->kinds[side]];
-}
-
-/* ---- figures ---- */
-
-static bool
-is_bandwidth(const struct ranks_pattern *pattern)
-{
-    return ranks_has_window(pattern);
-}
-
-static double
-messages(const struct ranks_pattern *pattern, const struct ranks_pair *p)
-{
-    double pairs = pattern->kind == RANKS_FAN            ? p->size - 1
-                   : (pattern->flags & RANKS_PAIRS) != 0 ? p->size / 2
-                                                         : 1;
-
-    return pairs * p->o->window * (pattern->kind == RANKS_BOTH_WAYS ? 2 : 1);
-}
-
-static double
-value_of(const struct ranks_pattern *pattern, const struct ranks_pair *p, double us)
-{
-    return is_bandwidth(pattern) ? messages(pattern, p) * (double)p->work.len / us : us;
-}
 
 /* ---- heads ---- */
 
@@ -66,7 +35,7 @@ show_columns(const struct ranks_pattern *pattern, const struct ranks_options *o)
         printf("%*s%*s", WIDTH, "MB/s", WIDTH, "Messages/s");
     } else {
         printf("%*s", WIDTH,
-               is_bandwidth(pattern)                  ? "Bandwidth (MB/s)"
+               ranks_has_window(pattern)              ? "Bandwidth (MB/s)"
                : (pattern->flags & RANKS_WINDOW) != 0 ? "Latency (us)"
                                                       : "Avg Latency(us)");
     }
@@ -109,8 +78,8 @@ show_osu_head(const struct ranks_pattern *pattern, struct ranks_pair *p)
                syncs[o->sync]);
     }
     if (o->kinds[0] != TELPHER_MEM_HOST || o->kinds[1] != TELPHER_MEM_HOST) {
-        printf("# Send Buffer on %s and Receive Buffer on %s\n", place_name(o, 0),
-               place_name(o, 1));
+        printf("# Send Buffer on %s and Receive Buffer on %s\n", ranks_place_name(o, 0),
+               ranks_place_name(o, 1));
     }
     if (pattern->kind == RANKS_OVERLAP) {
         printf("# Overall = Coll. Init + Compute + MPI_Test + MPI_Wait\n\n");
@@ -129,7 +98,8 @@ ranks_show_head(const struct ranks_pattern *pattern, const struct ranks_way *way
 {
     const struct ranks_options *o = p->o;
 
-    if (o->json) {
+    if (o->format != RANKS_TEXT) {
+        ranks_write_head(pattern, way, p);
         return;
     }
     if (o->osu) {
@@ -137,27 +107,28 @@ ranks_show_head(const struct ranks_pattern *pattern, const struct ranks_way *way
         return;
     }
     printf("# Telpher %s %s Test v%s\n", way->title, pattern->title, BENCH_VERSION);
-    printf("# Send Buffer on %s and Receive Buffer on %s\n", place_name(o, 0),
-           place_name(o, 1));
+    printf("# Send Buffer on %s and Receive Buffer on %s\n", ranks_place_name(o, 0),
+           ranks_place_name(o, 1));
     printf("# Transport %s, %u ranks; %s\n", p->job->transport(p), p->size,
-           is_bandwidth(pattern) ? "the median of all windows"
-                                 : "the median of all iterations");
+           ranks_has_window(pattern) ? "the median of all windows"
+                                     : "the median of all iterations");
     if (pattern->kind == RANKS_OVERLAP) {
         show_columns(pattern, o);
         return;
     }
     printf("%-10s%18s", "# Size",
            pattern->kind == RANKS_RATE ? "MB/s"
-           : is_bandwidth(pattern)     ? "Bandwidth (MB/s)"
+           : ranks_has_window(pattern) ? "Bandwidth (MB/s)"
                                        : "Latency (us)");
     if (pattern->kind == RANKS_RATE) {
         printf("%18s", "Messages/s");
     }
+    printf("%14s%14s%14s%14s%14s", "95% from", "to", "P90", "P99", "Copy");
     if (o->full) {
-        printf("%18s%18s", "Least", "Most");
+        printf("%14s%14s", "Least", "Most");
     }
     if (o->percentiles) {
-        printf("%16s%16s%16s", "Avg", "P90", "P99");
+        printf("%14s", "Avg");
     }
     printf("\n");
     fflush(stdout);
@@ -165,24 +136,37 @@ ranks_show_head(const struct ranks_pattern *pattern, const struct ranks_way *way
 
 /* ---- rows ---- */
 
-/** What all ranks say together, of rank 0 if the job cannot reduce. */
-struct row {
-    double median, mean, p90, p99; /* us: mean over the ranks */
-    double least, most; /* of their medians, or of their means in OSU's output */
-    double overlap[6]; /* compute, begin, test, wait, pure, percent */
-    double pure_least, pure_most;
-};
+/* The floor [us]: one copy of a message or block by the processor, the fastest of some. */
+static double
+copy_us(const struct ranks_pair *p)
+{
+    size_t len = p->work.len;
+    uint8_t *memory = len != 0 ? calloc(2, len) : NULL;
+    double best = 0;
 
-static struct row
+    for (int i = 0; memory != NULL && i < 5; i++) {
+        double start = bench_now_us(), us;
+
+        memcpy(memory + len, memory, len);
+        memory[0] = memory[2 * len - 1]; /* the copy is of use */
+        us = bench_now_us() - start;
+        best = i == 0 || us < best ? us : best;
+    }
+    free(memory);
+    return best;
+}
+
+static struct ranks_row
 gather(const struct ranks_pattern *pattern, const struct ranks_pair *p,
        const struct bench_stats *s, const struct ranks_overlap *o)
 {
-    double mine[] = {s->median,  s->mean,  s->p90,  s->p99,  s->median, s->mean,
-                     o->compute, o->begin, o->test, o->wait, o->pure};
+    double mine[] = {s->median, s->mean,    s->p90,   s->p99,    s->median,
+                     s->mean,   o->compute, o->begin, o->test,   o->wait,
+                     o->pure,   s->low,     s->high,  copy_us(p)};
     enum { COUNT = sizeof(mine) / sizeof(mine[0]) };
     double least[COUNT], mean[COUNT], most[COUNT];
     bool all = pattern->kind >= RANKS_FAN || (pattern->flags & RANKS_PAIRS) != 0;
-    struct row r;
+    struct ranks_row r;
 
     memcpy(least, mine, sizeof(mine));
     memcpy(mean, mine, sizeof(mine));
@@ -196,15 +180,17 @@ gather(const struct ranks_pattern *pattern, const struct ranks_pair *p,
             mean[i] /= p->size;
         }
     }
-    r = (struct row){mean[0],
-                     mean[1],
-                     mean[2],
-                     mean[3],
-                     least[p->o->osu ? 5 : 4],
-                     most[p->o->osu ? 5 : 4],
-                     {0},
-                     least[10],
-                     most[10]};
+    r = (struct ranks_row){.median = mean[0],
+                           .mean = mean[1],
+                           .p90 = mean[2],
+                           .p99 = mean[3],
+                           .least = least[p->o->osu ? 5 : 4],
+                           .most = most[p->o->osu ? 5 : 4],
+                           .pure_least = least[10],
+                           .pure_most = most[10],
+                           .low = mean[11],
+                           .high = mean[12],
+                           .copy = mean[13]};
     memcpy(r.overlap, mean + 6, 5 * sizeof(double));
     r.overlap[5] = 100 - (r.mean - r.overlap[0]) / r.overlap[4] * 100;
     r.overlap[5] = r.overlap[5] > 0 ? r.overlap[5] : 0;
@@ -212,7 +198,7 @@ gather(const struct ranks_pattern *pattern, const struct ranks_pair *p,
 }
 
 static void
-show_overlap(const struct ranks_options *o, const struct row *r)
+show_overlap(const struct ranks_options *o, const struct ranks_row *r)
 {
     double all[] = {r->mean,       r->overlap[0], r->overlap[1],
                     r->overlap[2], r->overlap[3], r->overlap[4],
@@ -227,7 +213,7 @@ show_overlap(const struct ranks_options *o, const struct row *r)
 
 static void
 show_osu_row(const struct ranks_pattern *pattern, const struct ranks_pair *p,
-             const struct bench_stats *s, const struct row *r)
+             const struct bench_stats *s, const struct ranks_row *r)
 {
     const struct ranks_options *o = p->o;
 
@@ -237,10 +223,10 @@ show_osu_row(const struct ranks_pattern *pattern, const struct ranks_pair *p,
     if (pattern->kind == RANKS_OVERLAP) {
         show_overlap(o, r);
     } else {
-        printf("%*.2f", WIDTH, value_of(pattern, p, r->mean));
+        printf("%*.2f", WIDTH, ranks_value_of(pattern, p, r->mean));
     }
     if (pattern->kind == RANKS_RATE) {
-        printf("%*.2f", WIDTH, messages(pattern, p) / r->mean * 1e6);
+        printf("%*.2f", WIDTH, ranks_messages(pattern, p) / r->mean * 1e6);
     }
     if (o->full && pattern->kind == RANKS_COLLECTIVE) {
         printf("%*.2f%*.2f%12zu", WIDTH, r->least, WIDTH, r->most, s->count);
@@ -249,32 +235,39 @@ show_osu_row(const struct ranks_pattern *pattern, const struct ranks_pair *p,
         printf("%*s", WIDTH, "Pass");
     }
     if (o->percentiles) {
-        printf("%*.2f%*.2f%*.2f", WIDTH, value_of(pattern, p, r->p99), WIDTH,
-               value_of(pattern, p, r->p90), WIDTH, value_of(pattern, p, r->median));
+        printf("%*.2f%*.2f%*.2f", WIDTH, ranks_value_of(pattern, p, r->p99), WIDTH,
+               ranks_value_of(pattern, p, r->p90), WIDTH,
+               ranks_value_of(pattern, p, r->median));
     }
     printf("\n");
 }
 
+/* The interval is of the median, so its least bandwidth is that of the longest time. */
 static void
-show_json(const struct ranks_pattern *pattern, const struct ranks_way *way,
-          const struct ranks_pair *p, const struct bench_stats *s, const struct row *r)
+show_own_row(const struct ranks_pattern *pattern, const struct ranks_pair *p,
+             const struct ranks_row *r)
 {
-    printf(
-        "{\"pattern\": \"%s\", \"runtime\": \"%s\", \"transport\": \"%s\", \"ranks\": "
-        "%u, \"send\": \"%s\", \"recv\": \"%s\", \"bytes\": %zu, \"samples\": %zu, "
-        "\"median\": %.4f, \"mean\": %.4f, \"p90\": %.4f, \"p99\": %.4f",
-        pattern->name, way->name, p->job->transport((struct ranks_pair *)(uintptr_t)p),
-        p->size, place_name(p->o, 0), place_name(p->o, 1), p->work.len, s->count,
-        value_of(pattern, p, r->median), value_of(pattern, p, r->mean),
-        value_of(pattern, p, r->p90), value_of(pattern, p, r->p99));
-    printf(", \"least\": %.4f, \"most\": %.4f", value_of(pattern, p, r->least),
-           value_of(pattern, p, r->most));
-    if (pattern->kind == RANKS_OVERLAP) {
-        printf(", \"pure\": %.4f, \"overlap_percent\": %.2f", r->overlap[4],
-               r->overlap[5]);
+    bool windows = ranks_has_window(pattern);
+    const struct ranks_options *o = p->o;
+    double all[] = {windows ? r->high : r->low, windows ? r->low : r->high, r->p90,
+                    r->p99};
+
+    printf("%-10zu%18.2f", p->work.len, ranks_value_of(pattern, p, r->median));
+    if (pattern->kind == RANKS_RATE) {
+        printf("%18.2f", ranks_messages(pattern, p) / r->median * 1e6);
     }
-    printf(", \"unit\": \"%s\", \"validated\": %s}\n",
-           is_bandwidth(pattern) ? "MB/s" : "us", p->o->validation ? "true" : "false");
+    for (int i = 0; i < 4; i++) {
+        printf("%14.2f", ranks_value_of(pattern, p, all[i]));
+    }
+    printf("%14.2f", windows ? ranks_copy_rate(p, r) : r->copy);
+    if (o->full) {
+        printf("%14.2f%14.2f", ranks_value_of(pattern, p, r->least),
+               ranks_value_of(pattern, p, r->most));
+    }
+    if (o->percentiles) {
+        printf("%14.2f", ranks_value_of(pattern, p, r->mean));
+    }
+    printf("\n");
 }
 
 void
@@ -283,13 +276,13 @@ ranks_show_row(const struct ranks_pattern *pattern, const struct ranks_way *way,
                const struct ranks_overlap *overlap)
 {
     const struct ranks_options *o = p->o;
-    struct row r = gather(pattern, p, s, overlap);
+    struct ranks_row r = gather(pattern, p, s, overlap);
 
     if (p->rank != 0) {
         return;
     }
-    if (o->json) {
-        show_json(pattern, way, p, s, &r);
+    if (o->format != RANKS_TEXT) {
+        ranks_write_row(pattern, way, p, s, &r);
     } else if (o->osu) {
         show_osu_row(pattern, p, s, &r);
     } else if (pattern->kind == RANKS_OVERLAP) {
@@ -297,19 +290,7 @@ ranks_show_row(const struct ranks_pattern *pattern, const struct ranks_way *way,
         show_overlap(o, &r);
         printf("\n");
     } else {
-        printf("%-10zu%18.2f", p->work.len, value_of(pattern, p, r.median));
-        if (pattern->kind == RANKS_RATE) {
-            printf("%18.2f", messages(pattern, p) / r.median * 1e6);
-        }
-        if (o->full) {
-            printf("%18.2f%18.2f", value_of(pattern, p, r.least),
-                   value_of(pattern, p, r.most));
-        }
-        if (o->percentiles) {
-            printf("%16.2f%16.2f%16.2f", value_of(pattern, p, r.mean),
-                   value_of(pattern, p, r.p90), value_of(pattern, p, r.p99));
-        }
-        printf("\n");
+        show_own_row(pattern, p, &r);
     }
     fflush(stdout);
 }

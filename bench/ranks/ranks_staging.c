@@ -5,11 +5,12 @@
  * host memory is pinned where that can be had. Beside the ways that know devices it shows
  * what those gain.
  */
-#include "bench/ranks/ranks.h"
+#include "bench/ranks/ranks_memory.h"
 
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { WINDOW_MAX = 1024 };
 
@@ -52,13 +53,13 @@ pin_cuda(const struct ranks_pair *p, void *memory, size_t bytes)
 static uint8_t *
 alloc_host(struct ranks_pair *p)
 {
-    size_t bytes =
-        p->o->max_bytes * (p->o->window > 0 ? (size_t)p->o->window : 1) + 4096;
+    size_t bytes = p->o->max_bytes * (size_t)(p->slots + 1) + 4096;
     void *memory = NULL;
 
     ranks_check(p, telpher_mem_alloc(p->ctx, TELPHER_MEM_HOST, bytes, &memory),
                 "memory");
-    if (p->o->device == TELPHER_MEM_CUDA) {
+    memset(memory, 0, bytes);
+    if (p->o->memory_of_device->kind == TELPHER_MEM_CUDA) {
         pin_cuda(p, memory, (bytes + 4095) & ~(size_t)4095);
     }
     return memory;

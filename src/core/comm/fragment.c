@@ -262,13 +262,16 @@ advance(telpher_request *req)
 }
 
 /* A request that has the devices to itself is split even if one chunk would hold it;
- * otherwise the devices would take turns. */
+ * otherwise the devices would take turns. Not so if this processor is the device: its
+ * copies are as fast as others of the processor, and each wakes a thread. */
 static size_t
 piece_bytes(const telpher_request *req, size_t most)
 {
     size_t third = ((req->len - 1) / 3 + PIECE_ALIGN) & ~(size_t)(PIECE_ALIGN - 1);
+    const struct tp_device *device = req->place.device;
 
-    return req->ctx->out_chunks[req->place.kind] != 0
+    return req->ctx->out_chunks[req->place.kind] != 0 ||
+                   (device != NULL && device->on_processor)
                ? most
                : TP_MIN(TP_MAX(third, most / 4), most);
 }

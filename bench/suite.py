@@ -1,0 +1,288 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Measures OSU's patterns with an accelerator's buffers, several ways in turns; `telpher-bench suite` runs this script.
+
+Each measurement is one `mpirun ... telpher-bench PATTERN -f json`. All ways of a pattern run once in each round, in another
+order each time, so that a change of the machine's load reaches all of them. Figures are medians over the rounds.
+"""
+import argparse
+import json
+import os
+import random
+import re
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+import time
+
+USAGE = """Usage: telpher-bench suite [OPTION]...
+Measures OSU's patterns with an accelerator's buffers between processes of an MPI, in turns:
+staged (copies to and from host memory around each call), library (libtelpher-mpi-device in front
+of the MPI), own (the MPI's own support, where it has some), host (host buffers, the floor).
+Prints tables, each with a line that says what limits it.
+
+  --figures LIST     of 2 (latency, one buffer and several), 3 (bandwidths), 4 (bandwidths and
+                     latency of unified shared memory, as SYCL allocates it), 5 (collectives)
+                     (2,3,5)
+  -d, --device KIND  what the buffers are: opencl, cuda, sim, ... (opencl)
+  --mpi LIST         of openmpi, mpich (those that are here)
+  -m, --message-size [MIN:]MAX  bytes (16K:16M; collectives 16K:1M)
+  -i, --iterations N of each measurement (20)
+  --ranks LIST       processes of the collectives (2,4)
+  --rounds N         turns (5)
+  --minutes M        begin no round that would end later (30)
+  --timeout S        of one measurement (120)
+  --launcher WORDS   in place of mpirun and its options, without -n
+  --osu FOLDER       measure host buffers beside the programs of OSU that were built there
+  --json FILE        all figures; telpher-bench plot draws pictures from it
+  -o, --out FILE     the picture, .png or .svg
+  -h, --help         this text
+"""
+FOLDER = os.path.dirname(os.path.abspath(__file__))
+BENCH = os.path.normpath(os.path.join(FOLDER, "..", "..", "bin", "telpher-bench"))
+BANDWIDTHS = ("bw", "bibw")
+COLLECTIVES = ("allgather", "alltoall", "bcast", "reduce", "allreduce")
+WAYS = ("host", "staged", "library", "own")
+
+
+def say(text):
+    sys.stderr.write(("\r\033[K" if sys.stderr.isatty() else "") + "telpher-bench: suite: " + text + "\n")
+
+
+def progress(text):
+    if sys.stderr.isatty():
+        sys.stderr.write("\r\033[K" + text)
+        sys.stderr.flush()
+
+
+# ---- one measurement ----
+
+def library_of(mpi):
+    """libtelpher-mpi-device for that MPI: in the build folder, or where the package has it."""
+    name = f"libtelpher-mpi-device-{mpi}.so"
+    top = os.path.dirname(os.path.dirname(BENCH))
+    places = [os.path.join(top, folder, name) for folder in ("lib", "lib64", f"lib/{os.uname().machine}-linux-gnu")]
+    return next((place for place in places if os.path.exists(place)), None)
+
+
+def launcher(args, mpi, ranks, preload):
+    line = args.launcher.split() if args.launcher else [shutil.which(f"mpirun.{mpi}")]
+    if not args.launcher and mpi == "openmpi":
+        line += ["--oversubscribe"] + (["--allow-run-as-root"] if os.geteuid() == 0 else [])
+    line += ["-n", str(ranks)]
+    if preload:
+        line += ["-genv", "LD_PRELOAD", preload] if mpi == "mpich" else ["-x", f"LD_PRELOAD={preload}"]
+    return line
+
+
+def run(line, timeout):
+    """What it printed, or None; then @e why is on standard error."""
+    process = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    try:
+        text, errors = process.communicate(timeout=timeout)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+        return None, f"no end within {timeout} s"
+    lines = [row for row in errors.splitlines() if "telpher" in row] or errors.strip().splitlines() or ["no error message"]
+    return (text, "") if process.returncode == 0 else (None, lines[0])
+
+
+def command(args, job, way):
+    pattern, mpi = job["pattern"], job["mpi"]
+    line = launcher(args, mpi, job["ranks"], library_of(mpi) if way == "library" else None)
+    line += [BENCH, pattern, "-r", "mpi_host" if way == "staged" else "mpi", "-m", job["sizes"], "-i", str(args.iterations)]
+    line += ["-x", "3", "-f", "json", "-W", "16"] + (["-b", "multiple"] if job["buffers"] == "multiple" else [])
+    if pattern in COLLECTIVES:
+        return line + (["-d", job["device"]] if way != "host" else [])
+    return line + ["-d", job["device"]] + (["H", "H"] if way == "host" else ["D", "D"])
+
+
+def osu_program(folder, pattern):
+    for path, _, names in os.walk(folder):
+        if "osu_" + pattern in names and os.access(os.path.join(path, "osu_" + pattern), os.X_OK):
+            return os.path.join(path, "osu_" + pattern)
+    return None
+
+
+def measure(args, job, way):
+    """{bytes: figure} of one launch, with an error or None."""
+    if way in ("osu", "ours"):
+        program = osu_program(args.osu, job["pattern"]) if way == "osu" else os.path.join(FOLDER, "osu", "osu_" + job["pattern"])
+        text, error = run(launcher(args, job["mpi"], job["ranks"], None) + [program, *job["options"]], args.timeout)
+        rows = re.findall(r"^(\d+) +([0-9.]+)", text or "", re.MULTILINE)
+        rows = rows or [("0", v) for v in re.findall(r"^ *([0-9.]+)", text or "", re.MULTILINE)]
+        return {int(size): float(value) for size, value in rows}, error
+    text, error = run(command(args, job, way), args.timeout)
+    rows = [json.loads(row) for row in (text or "").splitlines() if row.startswith("{")]
+    args.environment = next((row["environment"] for row in rows if "environment" in row), args.environment)
+    return {row["bytes"]: row["median"] for row in rows if "bytes" in row}, error
+
+
+# ---- all of them ----
+
+def jobs_of(args):
+    def job(figure, pattern, **more):
+        return {"figure": figure, "pattern": pattern, "ranks": 2, "sizes": args.message_size or "16K:16M", "device": args.device,
+                "buffers": "single", **more}
+    jobs = [job(2, "latency"), job(2, "latency", buffers="multiple")]
+    jobs += [job(3, pattern) for pattern in BANDWIDTHS]
+    jobs += [job(4, pattern, device="usm") for pattern in ("latency", *BANDWIDTHS)]
+    jobs += [job(5, pattern, ranks=ranks, sizes=args.message_size or "16K:1M") for pattern in COLLECTIVES for ranks in args.ranks]
+    return [{**one, "mpi": mpi, "ways": WAYS} for one in jobs if one["figure"] in args.figures for mpi in args.mpi]
+
+
+def osu_jobs(args):
+    """Each pattern that OSU has a program of, with host buffers."""
+    names = sorted(os.path.basename(link)[4:] for link in os.listdir(os.path.join(FOLDER, "osu")))
+    jobs = []
+    for name in names:
+        sizes = [] if "barrier" in name or name in ("cas_latency", "fop_latency") else ["-m", args.message_size or "4:1M"]
+        jobs += [{"figure": 0, "pattern": name, "ranks": 2, "buffers": "single", "device": "host", "mpi": mpi,
+                  "options": [*sizes, "-i", str(args.iterations), "-x", "20"], "ways": ("osu", "ours")}
+                 for mpi in args.mpi if osu_program(args.osu, name) and name not in ("init", "hello")]
+    return jobs
+
+
+def measure_all(args, jobs):
+    values, failed, begin, took = {}, {}, time.time(), 0
+    for number in range(args.rounds):
+        start = time.time()
+        if start - begin + took > args.minutes * 60:
+            say(f"{number} of {args.rounds} rounds fit into {args.minutes:g} minutes")
+            break
+        turns = [(j, way) for j, job in enumerate(jobs) for way in job["ways"] if (j, way) not in failed]
+        random.Random(number).shuffle(turns)
+        for done, (j, way) in enumerate(sorted(turns, key=lambda turn: turn[0])):
+            progress(f"round {number + 1} of {args.rounds}: {jobs[j]['pattern']} {way}, {100 * done // len(turns)} %")
+            got, error = measure(args, jobs[j], way)
+            if error:
+                failed[j, way] = error
+                if way != "own":
+                    say(f"{jobs[j]['pattern']}, {jobs[j]['mpi']}, {way}: {error}")
+            for size, value in got.items():
+                values.setdefault((j, way, size), []).append(value)
+        took = time.time() - start
+    progress("")
+    return values
+
+
+def results_of(jobs, values):
+    rows = []
+    for (j, way, size), got in sorted(values.items(), key=lambda item: (item[0][0], WAYS.index(item[0][1]) if item[0][1] in WAYS
+                                                                        else item[0][1], item[0][2])):
+        job = {k: v for k, v in jobs[j].items() if k not in ("ways", "sizes", "options")}
+        rows.append({"test": "suite", **job, "way": way, "bytes": size, "median": round(statistics.median(got), 3), "rounds": got,
+                     "unit": "MB/s" if "bw" in job["pattern"] and "latency" not in job["pattern"] else "us"})
+    return rows
+
+
+# ---- tables ----
+
+def size_name(size):
+    for unit, step in (("M", 1 << 20), ("K", 1 << 10)):
+        if size >= step and size % step == 0:
+            return f"{size // step}{unit}"
+    return str(size)
+
+
+def number(value):
+    return f"{value:.2f}" if value < 10 else f"{value:.1f}" if value < 100 else f"{value:,.0f}"
+
+
+def limit_of(group, sizes):
+    """What limits the library's figure at the largest size, by the host buffers' share of it."""
+    both = [size for size in sizes if size in group.get("host", {}) and size in group.get("library", {})]
+    if not both:
+        return "no host buffers to compare with"
+    host, mine = group["host"][both[-1]], group["library"][both[-1]]
+    share = host["median"] / mine["median"] if mine["unit"] == "us" else mine["median"] / host["median"]
+    limit = "the MPI itself" if share > 0.8 else "copies between device and host memory" if share < 0.5 else "both copies and the MPI"
+    return f"at {size_name(both[-1])}, {min(share, 1) * 100:.0f} % of it is what host buffers take: limited by {limit}"
+
+
+def groups_of(rows):
+    groups = {}
+    for row in rows:
+        key = tuple(row[k] for k in ("figure", "pattern", "device", "buffers", "ranks", "mpi"))
+        groups.setdefault(key, {}).setdefault(row["way"], {})[row["bytes"]] = row
+    return groups
+
+
+def table_of(key, group):
+    figure, pattern, device, buffers, ranks, mpi = key
+    ways = [way for way in (*WAYS, "osu", "ours") if way in group]
+    sizes = sorted({size for way in ways for size in group[way]})
+    pair = ("ours", "osu") if "osu" in ways else ("library", "staged")
+    unit = next(iter(group[ways[0]].values()))["unit"]
+    yield f"\n{pattern}, {device} buffers ({buffers}), {ranks} processes, {mpi} [{unit}]" + (f", figure {figure}" if figure else "")
+    yield "| bytes | " + " | ".join(ways) + f" | {pair[0]} / {pair[1]} |"
+    yield "|---" * (len(ways) + 2) + "|"
+    for size in sizes:
+        cells = [number(group[way][size]["median"]) if size in group[way] else "" for way in ways]
+        both = all(size in group.get(way, {}) for way in pair)
+        ratio = group[pair[0]][size]["median"] / max(group[pair[1]][size]["median"], 1e-9) if both else None
+        yield f"| {size_name(size)} | " + " | ".join(cells) + f" | {f'{ratio:.2f}' if both else ''} |"
+    if figure:
+        yield limit_of(group, sizes)
+
+
+# ---- the command ----
+
+class Parser(argparse.ArgumentParser):
+    def error(self, message):
+        sys.stderr.write(f"telpher-bench suite: {message}\n`telpher-bench suite --help` shows how it is used\n")
+        sys.exit(2)
+
+
+def parse_args():
+    parser = Parser(add_help=False, allow_abbrev=False)
+    parser.add_argument("-h", "--help", action="store_true")
+    for names, kind, default in ((("-d", "--device"), str, "opencl"), (("-m", "--message-size"), str, None), (("-i", "--iterations"), int, 20),
+                                 (("-o", "--out"), str, None), (("--figures",), str, "2,3,5"), (("--mpi",), str, "openmpi,mpich"),
+                                 (("--ranks",), str, "2,4"), (("--rounds",), int, 5), (("--minutes",), float, 30),
+                                 (("--timeout",), float, 120), (("--launcher",), str, None), (("--osu",), str, None), (("--json",), str, None)):
+        parser.add_argument(*names, type=kind, default=default)
+    args = parser.parse_args()
+    if args.help:
+        sys.stdout.write(USAGE)
+        sys.exit(0)
+    if not re.fullmatch("[2-5](,[2-5])*", args.figures) or not re.fullmatch(r"[1-9]\d*(,[1-9]\d*)*", args.ranks):
+        parser.error("--figures and --ranks take numbers with commas between them, figures 2 to 5")
+    args.figures, args.ranks = [int(n) for n in args.figures.split(",")], [int(n) for n in args.ranks.split(",")]
+    if not set(args.mpi.split(",")) <= {"openmpi", "mpich"} or args.rounds < 1 or args.iterations < 1:
+        parser.error("--mpi takes openmpi, mpich; --rounds and --iterations a number from 1 on")
+    args.mpi = [mpi for mpi in args.mpi.split(",") if os.path.exists(os.path.join(FOLDER, f"telpher-bench-{mpi}.so"))
+                and (args.launcher or shutil.which(f"mpirun.{mpi}"))]
+    if not args.mpi:
+        sys.exit("telpher-bench: suite: no MPI here that this was built for (packages telpher-openmpi, telpher-mpich)")
+    args.environment = None
+    return args
+
+
+def main():
+    args = parse_args()
+    os.environ.setdefault("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")
+    os.environ.setdefault("OMPI_ALLOW_RUN_AS_ROOT", "1")
+    jobs = osu_jobs(args) if args.osu else jobs_of(args)
+    rows = results_of(jobs, measure_all(args, jobs))
+    if not rows:
+        sys.exit("telpher-bench: suite: nothing could be measured")
+    if args.environment:
+        where = args.environment
+        rounds = max(len(row["rounds"]) for row in rows)
+        print(f"# {where['processor']}, {where['processors']} processors, load {where['load']}; medians of {rounds} rounds")
+    for key, group in groups_of(rows).items():
+        print("\n".join(table_of(key, group)))
+    path = args.json or (args.out + ".json" if args.out else None)
+    if path:
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump({"environment": args.environment, "results": rows}, file, indent=1)
+    if args.out:
+        sys.exit(subprocess.run([sys.executable, os.path.join(FOLDER, "telpher-bench-plot.py"), path, "-o", args.out], check=False).returncode)
+
+
+if __name__ == "__main__":
+    main()
