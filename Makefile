@@ -70,7 +70,7 @@ check-cluster: build ## telpher cluster in an allocation of a Slurm of its own, 
 	@scripts/bootstrap --with slurm
 	@scripts/check-cluster build/dev
 
-check-random: build ## 5,000 random OpenCL programs on one server and 1,000 on two, compared with the native driver
+check-random: build ## 20,000 random OpenCL programs on 1 to 4 servers, compared with the native driver
 	@scripts/check-random build/dev
 
 check-cross: build ## the client for 64-bit Arm, emulated, against a server of this machine
