@@ -16,9 +16,9 @@
 
 #include <telpher/mdr_dynamic.h>
 
-enum { GRID = 24, STEPS = 20, PERIODS_MAX = 16, PROCESSES_MAX = 64, SIDES = 8 };
+enum { GRID = 24, STEPS = 20, PERIODS_MAX = 32, PROCESSES_MAX = 64, SIDES = 8 };
 /* [radian] of a step */
-#define TURN 0.01
+#define TURN 0.004
 
 struct particle {
     double x, y;
@@ -449,7 +449,7 @@ run_main(telpher_mdr_call *call)
 static struct options
 parse(int argc, char **argv)
 {
-    struct options o = {.particles = 12000, .periods = 8};
+    struct options o = {.particles = 12000, .periods = 16};
     int next = 1;
 
     if (argc > 2 && strcmp(argv[1], "-o") == 0) {

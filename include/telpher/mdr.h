@@ -66,7 +66,8 @@ typedef struct telpher_mdr_call {
     const void *params; /**< aligned to 16 */
     size_t params_len; /**< [bytes] */
     /** post entry: len is set, the entry sets data to host or device memory with room for len
-     *  bytes, or to NULL to drop the buffer. Other entries: both are set. */
+     *  bytes, or to NULL to drop the buffer. Where it has less room it may set len to that: the
+     *  entry then runs with TELPHER_ERR_TRUNCATED. Other entries: both are set. */
     telpher_msg_buffer *buffers;
     uint32_t buffer_count;
     telpher_status status; /**< OK, or the error of the buffers */
@@ -88,6 +89,7 @@ typedef struct telpher_mdr_entry {
     telpher_mdr_entry_fn post; /**< names the buffers' destinations; NULL: takes none */
     size_t params_len; /**< [bytes], or TELPHER_MDR_ANY_LENGTH */
     uint32_t flags; /**< TELPHER_MDR_WAITS */
+    const char *type; /**< of the parameters, for TELPHER_MDR_INVOKE(); NULL: any */
 } telpher_mdr_entry;
 
 /** A class. The struct, its texts and its table are kept: they must stay as they are. */
@@ -106,23 +108,23 @@ typedef struct telpher_mdr_class {
 /** Rows of an entry table: parameters of type @p type, or of any length. */
 #define TELPHER_MDR_ENTRY(fn, type)                                                    \
     {                                                                                  \
-#fn, fn, NULL, sizeof(type), 0                                                 \
+#fn, fn, NULL, sizeof(type), 0, #type                                          \
     }
 #define TELPHER_MDR_ENTRY_WAITS(fn, type)                                              \
     {                                                                                  \
-#fn, fn, NULL, sizeof(type), TELPHER_MDR_WAITS                                 \
+#fn, fn, NULL, sizeof(type), TELPHER_MDR_WAITS, #type                          \
     }
 #define TELPHER_MDR_ENTRY_VOID(fn)                                                     \
     {                                                                                  \
-#fn, fn, NULL, 0, 0                                                            \
+#fn, fn, NULL, 0, 0, NULL                                                      \
     }
 #define TELPHER_MDR_ENTRY_BYTES(fn)                                                    \
     {                                                                                  \
-#fn, fn, NULL, TELPHER_MDR_ANY_LENGTH, 0                                       \
+#fn, fn, NULL, TELPHER_MDR_ANY_LENGTH, 0, NULL                                 \
     }
 #define TELPHER_MDR_ENTRY_POST(fn, post, type)                                         \
     {                                                                                  \
-#fn, fn, post, sizeof(type), 0                                                 \
+#fn, fn, post, sizeof(type), 0, #type                                          \
     }
 /** The parameters of a call; their length was checked against the table. */
 #define TELPHER_MDR_PARAMS(call, type) ((const type *)(call)->params)
@@ -266,6 +268,14 @@ TELPHER_CALL telpher_status telpher_mdr_invoke(telpher_mdr *mdr,
                                                const telpher_msg_buffer *buffers,
                                                size_t buffer_count,
                                                const telpher_xfer_params *xfer);
+/** Invokes an entry of one element with parameters of a type that the table must state as well.
+ *  @return as telpher_mdr_invoke() */
+#define TELPHER_MDR_INVOKE(mdr, array, index, entry, type, value)                      \
+    telpher_mdr_invoke_typed(mdr, array, index, entry, #type,                          \
+                             1 ? (value) : (const type *)0, sizeof(type))
+TELPHER_CALL telpher_status telpher_mdr_invoke_typed(
+    telpher_mdr *mdr, const telpher_mdr_array *array, telpher_mdr_index index,
+    uint32_t entry, const char *type, const void *params, size_t params_len);
 /** Invokes an entry of all elements. Not in order with invocations of one. @return as telpher_mdr_invoke() */
 TELPHER_CALL telpher_status telpher_mdr_broadcast(telpher_mdr *mdr,
                                                   const telpher_mdr_array *array,

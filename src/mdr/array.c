@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/hash.h"
+#include "base/trace/log.h"
 
 #define TOTAL_MAX ((uint64_t)1 << 40)
 
@@ -262,6 +263,23 @@ telpher_mdr_group_create(telpher_mdr *mdr, uint32_t class_id, const void *params
     return status;
 }
 
+static void
+report_homeless(telpher_mdr *mdr, const struct tp_mdr_array_state *a)
+{
+    const telpher_mdr_class *def = mdr->classes[a->proxy.class_id];
+
+    tp_list_for_each_entry(struct tp_mdr_message, m, &a->homeless, link) {
+        (void)tp_mdr_error(mdr, TELPHER_ERR_NOT_FOUND,
+                           "a message for %s(%d, %d, %d).%s, which was not inserted",
+                           def->name, m->header.at[0], m->header.at[1], m->header.at[2],
+                           m->header.kind == TP_MDR_INVOKE &&
+                                   m->header.entry < def->entry_count
+                               ? def->entries[m->header.entry].name
+                               : "a channel");
+        tp_error("mdr", "process %u: %s", mdr->rank, mdr->error);
+    }
+}
+
 void
 tp_mdr_arrays_drop_parked(telpher_mdr *mdr)
 {
@@ -271,6 +289,9 @@ tp_mdr_arrays_drop_parked(telpher_mdr *mdr)
     while (tp_map_next(&mdr->arrays, &cursor, NULL, &value)) {
         struct tp_mdr_array_state *a = value;
 
+        if (mdr->exit_status == TELPHER_ERR_NOT_FOUND) {
+            report_homeless(mdr, a);
+        }
         tp_mdr_messages_destroy(&a->parked);
         tp_mdr_messages_destroy(&a->homeless);
         tp_mdr_messages_destroy(&a->history);

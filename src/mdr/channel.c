@@ -280,8 +280,5 @@ tp_mdr_channel_post(telpher_mdr *mdr, struct tp_mdr_element *e,
         return true;
     }
     entry = tp_mdr_entry_of(mdr, e->array, &inner);
-    if (entry != NULL) {
-        tp_mdr_run_post(mdr, e, entry, &inner);
-    }
-    return entry != NULL;
+    return entry != NULL && tp_mdr_run_post(mdr, e, entry, &inner);
 }

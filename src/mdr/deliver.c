@@ -191,8 +191,7 @@ post_to_object(telpher_mdr *mdr, const struct tp_mdr_delivery *d)
     if (entry == NULL || d->h->kind != TP_MDR_INVOKE) {
         return NULL;
     }
-    tp_mdr_run_post(mdr, e, entry, d);
-    return e;
+    return tp_mdr_run_post(mdr, e, entry, d) ? e : NULL;
 }
 
 void

@@ -6,6 +6,8 @@
 
 #include <telpher/mem.h>
 
+#include "base/trace/log.h"
+
 /* ---- buffers ---- */
 
 static telpher_mdr_call
@@ -21,6 +23,30 @@ call_of(telpher_mdr *mdr, struct tp_mdr_element *e, const struct tp_mdr_delivery
     return call;
 }
 
+/* Runs the post entry. @return OK, or TRUNCATED: it has too little room for a buffer */
+static telpher_status
+run_post(const telpher_mdr_entry *entry, telpher_mdr_call *call)
+{
+    size_t lens[TELPHER_MSG_BUFFERS];
+    telpher_status status = TELPHER_OK;
+
+    for (uint32_t i = 0; i < call->buffer_count; i++) {
+        lens[i] = call->buffers[i].len;
+    }
+    entry->post(call);
+    for (uint32_t i = 0; i < call->buffer_count; i++) {
+        if (call->buffers[i].data != NULL && call->buffers[i].len < lens[i]) {
+            status = tp_mdr_error(call->mdr, TELPHER_ERR_TRUNCATED,
+                                  "the post entry has room for %zu bytes of buffer %u, "
+                                  "which has %zu",
+                                  call->buffers[i].len, i, lens[i]);
+            call->buffers[i].data = NULL;
+        }
+        call->buffers[i].len = lens[i];
+    }
+    return status;
+}
+
 /* Copies the buffers of a kept message to where the object wants them. */
 static void
 place_buffers(const telpher_mdr_entry *entry, telpher_mdr_call *call,
@@ -32,7 +58,10 @@ place_buffers(const telpher_mdr_entry *entry, telpher_mdr_call *call,
         source[i] = m->buffers[i];
         m->buffers[i].data = NULL;
     }
-    entry->post(call);
+    if (run_post(entry, call) != TELPHER_OK && call->status == TELPHER_OK) {
+        call->status = TELPHER_ERR_TRUNCATED;
+        tp_error("mdr", "process %u: %s", call->mdr->rank, call->mdr->error);
+    }
     for (uint32_t i = 0; i < m->buffer_count; i++) {
         if (call->status == TELPHER_OK && m->buffers[i].data != NULL &&
             source[i].len != 0) {
@@ -47,13 +76,13 @@ place_buffers(const telpher_mdr_entry *entry, telpher_mdr_call *call,
     tp_mdr_message_done(m, call->status);
 }
 
-void
+bool
 tp_mdr_run_post(telpher_mdr *mdr, struct tp_mdr_element *e,
                 const telpher_mdr_entry *entry, const struct tp_mdr_delivery *d)
 {
     telpher_mdr_call call = call_of(mdr, e, d);
 
-    entry->post(&call);
+    return run_post(entry, &call) == TELPHER_OK;
 }
 
 /* ---- entries ---- */
@@ -99,8 +128,12 @@ void
 tp_mdr_run_entry(telpher_mdr *mdr, struct tp_mdr_element *e,
                  const telpher_mdr_entry *entry, const struct tp_mdr_delivery *d)
 {
+    const struct tp_mdr_where where = {mdr->classes[e->array->proxy.class_id]->name,
+                                       entry->name, e->index};
+    const struct tp_mdr_where *outer = mdr->where;
     telpher_mdr_call call = call_of(mdr, e, d);
 
+    mdr->where = &where;
     if (d->kept != NULL && d->buffer_count != 0) {
         place_buffers(entry, &call, d->kept);
     }
@@ -112,6 +145,7 @@ tp_mdr_run_entry(telpher_mdr *mdr, struct tp_mdr_element *e,
         entry->run(&call);
         tp_mdr_measured(mdr, e, start);
     }
+    mdr->where = outer;
 }
 
 const telpher_mdr_entry *

@@ -16,6 +16,7 @@ destroy(struct tp_mdr_waiting_entry *e)
 static void
 begin_measure(struct tp_mdr_waiting_entry *e)
 {
+    e->call.mdr->where = &e->where;
     e->start =
         e->message != NULL ? tp_mdr_measure(e->call.mdr, e->message->element) : 0;
 }
@@ -23,6 +24,7 @@ begin_measure(struct tp_mdr_waiting_entry *e)
 static void
 end_measure(struct tp_mdr_waiting_entry *e)
 {
+    e->call.mdr->where = NULL;
     if (e->start != 0) {
         tp_mdr_measured(e->call.mdr, e->message->element, e->start);
     }
@@ -68,6 +70,9 @@ tp_mdr_light_start(telpher_mdr *mdr, const telpher_mdr_call *call,
         return;
     }
     *e = (struct tp_mdr_waiting_entry){.call = *call, .run = run, .message = m};
+    if (mdr->where != NULL && m != NULL) {
+        e->where = *mdr->where; /* of tp_mdr_run_entry() */
+    }
     tp_list_init(&e->link);
     if (tp_lights_start(&mdr->lights, run_entry, e) == NULL) {
         tp_list_push_back(&mdr->starved, &e->link);

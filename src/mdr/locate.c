@@ -78,6 +78,7 @@ release_homeless(telpher_mdr *mdr, struct tp_mdr_array_state *a,
             to.at[2] == index.at[2]) {
             tp_list_remove(&m->link);
             tp_list_push_back(&mdr->local, &m->link);
+            mdr->homeless--;
         }
     }
 }
@@ -136,6 +137,7 @@ tp_mdr_reroute(telpher_mdr *mdr, struct tp_mdr_array_state *a, struct tp_mdr_mes
         tp_mdr_send_kept(mdr, home, m);
     } else {
         tp_list_push_back(&a->homeless, &m->link);
+        mdr->homeless++;
         return false;
     }
     return true;

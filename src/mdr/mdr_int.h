@@ -19,7 +19,7 @@ enum {
     TP_MDR_WORK_HANDLER = TELPHER_HANDLERS - 8, /**< ordered, with credits */
     TP_MDR_CONTROL_HANDLER = TELPHER_HANDLERS - 7, /**< in any order, without */
     TP_MDR_OPS = 64,
-    TP_MDR_ERROR_BYTES = 256,
+    TP_MDR_ERROR_BYTES = 400,
     TP_MDR_FOLDER_BYTES = 960,
 };
 
@@ -60,7 +60,7 @@ enum tp_mdr_kind {
     TP_MDR_SECTION, /**< a broadcast; parameters: indices of members */
     TP_MDR_EXIT, /**< index.at[0] is the status */
     TP_MDR_POLL, /**< id is the wave */
-    TP_MDR_COUNTS, /**< id is the wave; parameters: two u64 */
+    TP_MDR_COUNTS, /**< id is the wave; parameters: three u64 */
     TP_MDR_QUIESCENCE, /**< parameters: the future */
     TP_MDR_PLACE, /**< to the sender of a forwarded message: root has the element */
     TP_MDR_ARRIVED, /**< a migrated element is unpacked */
@@ -107,12 +107,19 @@ struct tp_mdr_message {
     struct tp_mdr_element *element; /**< that its light thread uses, or NULL */
 };
 
+/** An entry that may wait, on a light thread. */
+struct tp_mdr_where {
+    const char *class_name, *entry;
+    telpher_mdr_index index;
+};
+
 /** What a light thread runs: an entry that may wait. */
 struct tp_mdr_waiting_entry {
     struct tp_list link; /**< mdr->starved, or none */
     telpher_mdr_entry_fn run;
     telpher_mdr_call call;
     struct tp_mdr_message *message; /**< owned; NULL: the main function */
+    struct tp_mdr_where where;
     uint64_t start; /**< of the measured time: balance.c */
 };
 
@@ -133,7 +140,7 @@ struct tp_mdr_out {
 /** Detection of quiescence; only in process 0, but for `wanted`. */
 struct tp_mdr_quiescence {
     uint64_t wanted; /**< wave whose counts this process owes; 0 = none */
-    uint64_t wave, sent, done, answers;
+    uint64_t wave, sent, done, homeless, answers;
     uint64_t last_sent, last_done; /**< of the wave before */
     bool active, has_last;
     telpher_mdr_future future;
@@ -165,6 +172,7 @@ struct telpher_mdr {
     struct tp_mdr_out *out; /**< one for each process */
     uint64_t queued; /**< messages in all `out` */
     uint64_t sent, done; /**< work messages: quiescence compares them */
+    uint64_t homeless; /**< messages for elements that were not inserted */
     uint64_t
         receiving; /**< messages whose buffers have destinations and are on their way */
     uint64_t turns; /**< of the scheduler */
@@ -179,6 +187,7 @@ struct telpher_mdr {
     const void *saved; /**< the main function's data, while it saves or restores */
     void *restored;
     size_t saved_len, restored_cap, restored_len;
+    const struct tp_mdr_where *where; /**< NULL: none runs */
     char error[TP_MDR_ERROR_BYTES];
 };
 

@@ -232,8 +232,9 @@ const telpher_mdr_entry *tp_mdr_entry_of(telpher_mdr *mdr,
 /** Runs an entry of an element with the message; kept buffers are placed first. */
 void tp_mdr_run_entry(telpher_mdr *mdr, struct tp_mdr_element *e,
                       const telpher_mdr_entry *entry, const struct tp_mdr_delivery *d);
-/** Runs the post entry for buffers that arrive: *d->buffers get their destinations. */
-void tp_mdr_run_post(telpher_mdr *mdr, struct tp_mdr_element *e,
+/** Runs the post entry for buffers that arrive: *d->buffers get their destinations.
+ *  @return false: it has too little room, an error once they are here */
+bool tp_mdr_run_post(telpher_mdr *mdr, struct tp_mdr_element *e,
                      const telpher_mdr_entry *entry, const struct tp_mdr_delivery *d);
 /** Handles INVOKE and CHANNEL. @return false: the message was kept and is not done */
 bool tp_mdr_invoke_one(telpher_mdr *mdr, struct tp_mdr_array_state *a,

@@ -17,7 +17,7 @@ begin_wave(telpher_mdr *mdr)
     struct tp_mdr_header h = {.kind = TP_MDR_POLL};
 
     q->wave++;
-    q->sent = q->done = q->answers = 0;
+    q->sent = q->done = q->homeless = q->answers = 0;
     q->wanted = q->wave;
     h.id = q->wave;
     for (uint32_t r = 1; r < mdr->size; r++) {
@@ -41,6 +41,13 @@ end_wave(telpher_mdr *mdr)
         (void)telpher_mdr_future_set(mdr, q->future, NULL, 0);
         return;
     }
+    if (same && q->sent == q->done + q->homeless) {
+        tp_mdr_fail(mdr, TELPHER_ERR_NOT_FOUND,
+                    "quiescence cannot come: %llu messages wait for objects that were "
+                    "not inserted",
+                    (unsigned long long)q->homeless);
+        return;
+    }
     q->last_sent = q->sent;
     q->last_done = q->done;
     q->has_last = true;
@@ -49,15 +56,16 @@ end_wave(telpher_mdr *mdr)
 
 /* Adds the counts of a process; in process 0. */
 static void
-add_counts(telpher_mdr *mdr, uint64_t wave, uint64_t sent, uint64_t done)
+add_counts(telpher_mdr *mdr, uint64_t wave, const uint64_t *counts)
 {
     struct tp_mdr_quiescence *q = &mdr->quiescence;
 
     if (!q->active || wave != q->wave) {
         return;
     }
-    q->sent += sent;
-    q->done += done;
+    q->sent += counts[0];
+    q->done += counts[1];
+    q->homeless += counts[2];
     if (++q->answers == mdr->size) {
         end_wave(mdr);
     }
@@ -82,14 +90,14 @@ void
 tp_mdr_quiescence_receive(telpher_mdr *mdr, const struct tp_mdr_header *h,
                           const void *params, size_t len)
 {
-    uint64_t counts[2];
+    uint64_t counts[3];
     telpher_mdr_future future;
 
     if (h->kind == TP_MDR_POLL) {
         mdr->quiescence.wanted = h->id;
     } else if (h->kind == TP_MDR_COUNTS && len == sizeof(counts) && mdr->rank == 0) {
         memcpy(counts, params, sizeof(counts));
-        add_counts(mdr, h->id, counts[0], counts[1]);
+        add_counts(mdr, h->id, counts);
     } else if (h->kind == TP_MDR_QUIESCENCE && len == sizeof(future) &&
                mdr->rank == 0) {
         memcpy(&future, params, sizeof(future));
@@ -102,7 +110,7 @@ tp_mdr_quiescence_receive(telpher_mdr *mdr, const struct tp_mdr_header *h,
 bool
 tp_mdr_quiescence_idle(telpher_mdr *mdr)
 {
-    const uint64_t counts[2] = {mdr->sent, mdr->done};
+    const uint64_t counts[3] = {mdr->sent, mdr->done, mdr->homeless};
     struct tp_mdr_header h = {.kind = TP_MDR_COUNTS, .id = mdr->quiescence.wanted};
 
     if (h.id == 0 || !tp_list_is_empty(&mdr->starved)) {
@@ -110,7 +118,7 @@ tp_mdr_quiescence_idle(telpher_mdr *mdr)
     }
     mdr->quiescence.wanted = 0;
     if (mdr->rank == 0) {
-        add_counts(mdr, h.id, counts[0], counts[1]);
+        add_counts(mdr, h.id, counts);
     } else {
         (void)tp_mdr_control(mdr, 0, &h, counts, sizeof(counts));
     }

@@ -21,13 +21,36 @@
 
 /* ---- errors ---- */
 
+/* Keeps a text, which begins with the entry that runs. A text of ours may be an argument. */
+static void
+keep_text(telpher_mdr *mdr, const char *fmt, va_list args)
+{
+    const struct tp_mdr_where *w = mdr->where;
+    char text[256]; /* with the place it fits into mdr->error */
+
+    (void)vsnprintf(text, sizeof(text), fmt, args);
+    if (w == NULL || strncmp(text, "in ", 3) == 0) {
+        memcpy(mdr->error, text, sizeof(text));
+    } else if (w->class_name == NULL) {
+        (void)snprintf(mdr->error, sizeof(mdr->error), "in the main function: %.200s",
+                       text);
+    } else {
+        (void)snprintf(mdr->error, sizeof(mdr->error), "in %.40s(%d, %d, %d).%.40s: %s",
+                       w->class_name, w->index.at[0], w->index.at[1], w->index.at[2],
+                       w->entry, text);
+    }
+}
+
 telpher_status
 tp_mdr_error(telpher_mdr *mdr, telpher_status status, const char *fmt, ...)
 {
     va_list args;
 
+    if (status == TELPHER_ERR_CANCELED && mdr->exit_status != TELPHER_OK) {
+        return status; /* the text is why the run ends */
+    }
     va_start(args, fmt);
-    (void)vsnprintf(mdr->error, sizeof(mdr->error), fmt, args);
+    keep_text(mdr, fmt, args);
     va_end(args);
     return status;
 }
@@ -44,7 +67,7 @@ tp_mdr_fail(telpher_mdr *mdr, telpher_status status, const char *fmt, ...)
     va_list args;
 
     va_start(args, fmt);
-    (void)vsnprintf(mdr->error, sizeof(mdr->error), fmt, args);
+    keep_text(mdr, fmt, args);
     va_end(args);
     tp_error("mdr", "process %u: %s", mdr->rank, mdr->error);
     telpher_mdr_exit(mdr, status);

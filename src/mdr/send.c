@@ -363,6 +363,25 @@ tp_mdr_send_element(telpher_mdr *mdr, const telpher_mdr_array *array,
 }
 
 telpher_status
+telpher_mdr_invoke_typed(telpher_mdr *mdr, const telpher_mdr_array *array,
+                         telpher_mdr_index index, uint32_t entry, const char *type,
+                         const void *params, size_t params_len)
+{
+    const telpher_mdr_entry *e = tp_mdr_find_entry(mdr, array, entry);
+
+    if (e == NULL) {
+        return TELPHER_ERR_RANGE;
+    }
+    if (e->type != NULL && strcmp(e->type, type) != 0) {
+        return tp_mdr_error(mdr, TELPHER_ERR_INVALID, "%s.%s takes %s, not %s",
+                            mdr->classes[array->class_id]->name, e->name, e->type,
+                            type);
+    }
+    return telpher_mdr_invoke(mdr, array, index, entry, params, params_len, NULL, 0,
+                              NULL);
+}
+
+telpher_status
 telpher_mdr_invoke(telpher_mdr *mdr, const telpher_mdr_array *array,
                    telpher_mdr_index index, uint32_t entry, const void *params,
                    size_t params_len, const telpher_msg_buffer *buffers,

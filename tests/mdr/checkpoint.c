@@ -139,7 +139,7 @@ static const telpher_mdr_entry entries[ENTRIES] = {
     [SEND] = TELPHER_MDR_ENTRY_VOID(block_send),
     [TAKE] = TELPHER_MDR_ENTRY(block_take, int64_t),
     [COUNT] = TELPHER_MDR_ENTRY(block_count, struct plan),
-    [WAIT] = {"block_wait", block_wait, NULL, 0, TELPHER_MDR_WAITS},
+    [WAIT] = {"block_wait", block_wait, NULL, 0, TELPHER_MDR_WAITS, NULL},
 };
 static const telpher_mdr_class blocks = {.struct_size = sizeof(blocks),
                                          .entry_count = ENTRIES,
