@@ -168,6 +168,11 @@ struct tp_secure {
                               const struct tp_secure_request *request,
                               uint64_t deadline_ns, uint8_t ret_head[5],
                               struct tp_conn **ret_conn, struct tp_error *err);
+    /**
+     * Adds checksums to a connection whose prefaces have been exchanged. NULL: this build
+     * cannot. @param plain takes it, if it succeeds. @return OK, NO_MEMORY
+     */
+    telpher_status (*add_checksums)(struct tp_conn *plain, struct tp_conn **ret_conn);
     /** HMAC-SHA256 of @p data. @return OK; UNSUPPORTED (the library is not installed) */
     telpher_status (*mac)(const uint8_t key[TP_CONN_KEY_BYTES], const void *data,
                           size_t len, uint8_t ret_mac[TP_CONN_KEY_BYTES],

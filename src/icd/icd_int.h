@@ -29,6 +29,7 @@ struct tp_icd_settings {
     char *servers; /**< "" = none, no platform */
     char *cookie; /**< path; "" = the default paths */
     char *tls_psk, *tls_ca, *tls_cert, *tls_key; /**< paths; "" = not set */
+    bool checksum; /**< off loopback without TLS */
     bool insecure; /**< allow remote servers without TLS */
     struct tp_client_security security; /**< the five above, for core */
     uint64_t connect_timeout_ns; /**< for all servers together */

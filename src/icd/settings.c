@@ -52,7 +52,8 @@ tp_icd_settings_load(void)
                                               .cert = tp_icd_settings.tls_cert,
                                               .key = tp_icd_settings.tls_key,
                                               .psk = tp_icd_settings.tls_psk},
-                                    .insecure = tp_icd_settings.insecure};
+                                    .insecure = tp_icd_settings.insecure,
+                                    .no_checksum = !tp_icd_settings.checksum};
     err = (struct tp_error){0};
     report(tp_settings_apply(&base, &err), &err);
     tp_settings_warn_unknown();

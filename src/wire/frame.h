@@ -46,6 +46,8 @@ enum {
 #define TP_WIRE_FEATURE_COMPACT ((uint64_t)1 << 20) /**< short headers, LAUNCH_AGAIN */
 #define TP_WIRE_FEATURE_RESUME ((uint64_t)1 << 21) /**< streams outlive connections */
 #define TP_WIRE_FEATURE_EXPORT ((uint64_t)1 << 22) /**< EXPORT, ENDPOINT */
+#define TP_WIRE_FEATURE_CHECKSUM                                                       \
+    ((uint64_t)1 << 23) /**< records with checksums follow */
 
 /** Largest region of shared memory. */
 #define TP_WIRE_REGION_MAX ((uint64_t)1 << 40)

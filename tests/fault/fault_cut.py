@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The connection of a program is lost after each of many numbers of bytes; the program ends with the exact result.
 
-Lost: reset, closed by FIN, with TLS, silent, or by a new address of the client. FAULT_CUTS: how many places in each direction, or "every" for each byte. FAULT_CUTS_DONE: file with the places that are
+Lost: reset, closed by FIN, with TLS, silent, by a new address of the client, or because a byte changed. FAULT_CUTS: how many places in each direction, or "every" for each byte. FAULT_CUTS_DONE: file with the places that are
 done; a run that was interrupted goes on behind them."""
 import concurrent.futures
 import os
@@ -23,6 +23,7 @@ RUN_S = 120
 FEW = 12
 SILENT = 4
 BEGUN = 400 # [bytes] of the client until it has found the server, which does not wait for silent ones
+DISCOVERED = 10000 # the same, of either side, with TLS and what the devices are
 KEY = "alice " + "4e" * 32 + "\n"
 
 
@@ -45,7 +46,7 @@ def run(event, *arguments, settings="", tls=False):
         if tls:
             settings += f" TELPHER_INSECURE=no TELPHER_TLS_PSK={folder}/key"
         server = (f"{'TELPHER_INSECURE=no ' if tls else ''}OCL_ICD_VENDORS={shlex.quote(DRIVER_FOLDER)} exec {shlex.quote(TELPHERD)} --socket none {security} "
-                  f"--log error --listen 10.77.0.2")
+                  f"--log {'warn' if '--damage-at' in event else 'error'} --listen 10.77.0.2")
         client = (f"TELPHER_ON_LOSS=wait {settings} TELPHER_SERVERS=10.77.0.2 OCL_ICD_VENDORS={folder} TELPHER_CONNECT_TIMEOUT=20s "
                   f"{shlex.quote(WITNESS)} {' '.join(arguments)} > {folder}/out 2> {folder}/errors")
         ran = subprocess.run([LINK, "run", "--wait-port", "7717", "--wait-time", "60s", "--stats", *event,
@@ -80,7 +81,7 @@ def read_done():
 
 class Cut(unittest.TestCase):
     def cut(self, kind, place, **how):
-        status, out, errors, _ = run((*kind, place), **how)
+        status, out, errors, said = run((*kind, place), **how)
         what = f"{kind} {place}: status {status}, {out!r}, {errors!r}"
         self.assertEqual((status, out.splitlines()[-1:]), (0, ["exact"]), what)
         if DONE is not None:
@@ -88,7 +89,7 @@ class Cut(unittest.TestCase):
                 file.write(name_of(kind, place, how) + "\n")
         if "--for" in kind:
             self.assertIn("was away", out)
-        return "connected again" in errors
+        return "connected again" in errors or "damaged" in errors + said
 
     def cuts(self, count, kind, directions=("a2b", "b2a"), first=0, **how):
         """Runs that are cut at @p count places in each direction; all of them are exact."""
@@ -127,6 +128,16 @@ class Cut(unittest.TestCase):
         """Longer than the program's setting: another connection."""
         self.cuts(500 if CUTS == "every" else SILENT, ("--for", "3s", "--blackhole-at"),
                   directions=["a2b"], first=BEGUN, settings="TELPHER_SILENCE_TIME=1s")
+
+    def damage(self, count, **how):
+        """A bit of a byte changes, which TCP does not notice."""
+        self.cuts(count, ("--damage-at",), first=DISCOVERED, **how)
+
+    def test_damage(self):
+        self.damage("every" if CUTS == "every" else FEW)
+
+    def test_damage_with_tls(self):
+        self.damage("every" if CUTS == "every" else SILENT, tls=True)
 
     def test_fail(self):
         """TELPHER_ON_LOSS=fail: the session ends with its connection."""

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What comes after a handshake. The first byte chooses: the rest is what the network
- * brings, or the content of records that are sealed with the right keys, cut as their
- * first bytes say. Content that comes out must be content that went in.
+ * brings, or the content of records that are sealed with the right keys or a checksum, cut as
+ * their first bytes say. Content that comes out must be content that went in.
  */
 #include "fuzz.h"
 
@@ -10,7 +10,7 @@
 #include "transport/loop/test/loop.h"
 #include "transport/tls/record.h"
 
-static const struct tp_tls_state keys = {
+static struct tp_tls_state keys = {
     .suite = TP_TLS_CHACHA, .rx.secret = {1}, .tx.secret = {2}};
 
 static void
@@ -86,6 +86,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
         return 0;
     }
     (void)tp_log_configure("none", NULL);
+    keys.suite = (data[0] & 4) != 0 ? TP_TLS_CHECKSUM : TP_TLS_CHACHA;
     require(tp_loop_pair(&a, &b) == TELPHER_OK);
     require(tp_tls_wrap(b, &keys, data, len < 16 ? len : 16, (data[0] & 2) != 0,
                         &tls) == TELPHER_OK);

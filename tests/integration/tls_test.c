@@ -41,14 +41,14 @@ open_halves(uint16_t suite, struct tp_tls_half *out, struct tp_tls_half *in)
 static void
 test_records(void **state)
 {
-    static const uint16_t suites[] = {TP_TLS_AES128, TP_TLS_CHACHA};
+    static const uint16_t suites[] = {TP_TLS_AES128, TP_TLS_CHACHA, TP_TLS_CHECKSUM};
     static uint8_t record[TP_TLS_RECORD_MAX], got[TP_TLS_BODY_MAX];
     char text[] = "a text in three pieces";
     const struct iovec iov[3] = {
         {text, 2}, {text + 2, 0}, {text + 2, sizeof(text) - 2}};
 
     (void)state;
-    for (size_t i = 0; i < 2; i++) {
+    for (size_t i = 0; i < TP_ARRAY_LEN(suites); i++) {
         struct tp_tls_half out, in;
 
         open_halves(suites[i], &out, &in);
@@ -141,15 +141,15 @@ test_forged_records(void **state)
     size_t record_len = TP_TLS_HEADER_BYTES + sizeof(text) + TP_TLS_EXTRA_BYTES;
 
     (void)state;
-    for (size_t i = 0; i < record_len; i++) {
+    for (size_t i = 0; i < 2 * record_len; i++) {
         struct tp_tls_half out, in;
         size_t body, len;
 
-        open_halves(TP_TLS_AES128, &out, &in);
+        open_halves(i < record_len ? TP_TLS_AES128 : TP_TLS_CHECKSUM, &out, &in);
         assert_int_equal(
             tp_tls_seal(&out, TP_TLS_APPLICATION, &iov, 0, sizeof(text), record),
             TELPHER_OK);
-        record[i] ^= 0x10;
+        record[i % record_len] ^= 0x10;
         if (tp_tls_read_header(record, &body) == TP_TLS_NO_ALERT &&
             body == sizeof(text) + TP_TLS_EXTRA_BYTES) {
             assert_int_equal(tp_tls_open(&in, record, body, got, &type, &len),
@@ -158,6 +158,27 @@ test_forged_records(void **state)
         tp_tls_half_fini(&out);
         tp_tls_half_fini(&in);
     }
+}
+
+/* docs/protocol.md section 2.3; the bytes of the tag were computed by another program. */
+static void
+test_checksum_record(void **state)
+{
+    static const uint8_t expected[] = {0x17, 0x03, 0x03, 0x00, 0x16, 'h',  'e', 'l',
+                                       'l',  'o',  0x17, 0xf3, 0x17, 0xd7, 0x57};
+    static const struct tp_tls_direction d = {.seq = 7};
+    const struct iovec iov = {"hello", 5};
+    uint8_t record[sizeof(expected) + 12] = {0}, zeros[12] = {0};
+    struct tp_tls_half half;
+
+    (void)state;
+    assert_int_equal(tp_tls_half_init(&half, NULL, TP_TLS_CHECKSUM, &d, true),
+                     TELPHER_OK);
+    assert_int_equal(tp_tls_seal(&half, TP_TLS_APPLICATION, &iov, 0, 5, record),
+                     TELPHER_OK);
+    assert_memory_equal(record, expected, sizeof(expected));
+    assert_memory_equal(record + sizeof(expected), zeros, sizeof(zeros));
+    tp_tls_half_fini(&half);
 }
 
 /* Zeros after the content type are padding; a record of zeros has no type. */
@@ -560,7 +581,7 @@ test_garbage(void **state)
         assert_int_equal(
             tp_conn_send_all(e.plain_a, cases[i].bytes, 22, tp_clock_deadline(LIMIT)),
             TELPHER_OK);
-        assert_int_equal(receive_all(e.b), TELPHER_ERR_PROTO);
+        assert_int_equal(receive_all(e.b), TELPHER_ERR_PEER_LOST);
         assert_int_equal(alert_of_b(&e), cases[i].answer);
         close_ends(&e);
     }
@@ -1036,6 +1057,7 @@ main(void)
         cmocka_unit_test(test_published_record),
         cmocka_unit_test(test_headers),
         cmocka_unit_test(test_forged_records),
+        cmocka_unit_test(test_checksum_record),
         cmocka_unit_test(test_padding),
         cmocka_unit_test(test_content),
         cmocka_unit_test(test_wait_knows_what_is_inside),

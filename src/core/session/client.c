@@ -168,9 +168,15 @@ greet(struct tp_conn **conn, const struct tp_client_params *params,
         !tp_client_is_insecure(params)) {
         status = tp_client_check_owner(*conn, params->address, err);
     }
-    return status != TELPHER_OK
-               ? status
-               : tp_client_greet_plain(*conn, params, deadline_ns, ret_reply, err);
+    if (status == TELPHER_OK) {
+        status = tp_client_greet_plain(*conn, params, deadline_ns, ret_reply, err);
+    }
+    if (status == TELPHER_OK && (ret_reply->features & TP_WIRE_FEATURE_CHECKSUM) != 0) {
+        status = tp_client_checksum_feature(params, *conn) != 0
+                     ? tp_builtin_secure->add_checksums(*conn, conn)
+                     : TELPHER_ERR_PROTO;
+    }
+    return status;
 }
 
 /* Finds the first transport that can carry a session. */

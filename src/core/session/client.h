@@ -17,6 +17,7 @@ enum { TP_CLIENT_PORT = 7717 }; /**< default TCP port of telpherd */
 struct tp_client_security {
     struct tp_secure_files files;
     bool insecure; /**< connect without TLS */
+    bool no_checksum; /**< off loopback without TLS, add no checksums */
 };
 
 enum tp_client_resume {

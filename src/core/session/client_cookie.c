@@ -28,6 +28,7 @@ send_preface(struct greeting *g)
 {
     uint64_t features = TP_CLIENT_FEATURES |
                         tp_client_resume_feature(g->params, g->conn) |
+                        tp_client_checksum_feature(g->params, g->conn) |
                         (g->conn->ops->send_fd != NULL ? TP_WIRE_FEATURE_SHARED : 0);
     size_t auth_len = g->has_cookie ? TP_WIRE_NONCE_BYTES : 0;
     uint8_t raw[TP_WIRE_PREFACE_BYTES + TP_WIRE_NONCE_BYTES];

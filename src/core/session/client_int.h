@@ -41,6 +41,10 @@ telpher_status tp_client_check_owner(struct tp_conn *conn, const char *address,
 uint64_t tp_client_resume_feature(const struct tp_client_params *params,
                                   struct tp_conn *conn);
 
+/** TP_WIRE_FEATURE_CHECKSUM if this connection in clear shall have checksums, else 0. */
+uint64_t tp_client_checksum_feature(const struct tp_client_params *params,
+                                    struct tp_conn *conn);
+
 /** True if the user allows connections without proof of who answers. */
 bool tp_client_is_insecure(const struct tp_client_params *params);
 

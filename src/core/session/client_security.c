@@ -61,6 +61,14 @@ is_yes(const char *text)
             strcasecmp(text, "true") == 0 || strcasecmp(text, "on") == 0);
 }
 
+static bool
+is_no(const char *text)
+{
+    return text != NULL &&
+           (strcasecmp(text, "no") == 0 || strcmp(text, "0") == 0 ||
+            strcasecmp(text, "false") == 0 || strcasecmp(text, "off") == 0);
+}
+
 bool
 tp_client_default_key(char *dst, size_t cap)
 {
@@ -86,7 +94,8 @@ find_files(const struct tp_client_security *given, char *key_path, size_t cap,
                                          .cert = tp_settings_get("TLS_CERT"),
                                          .key = tp_settings_get("TLS_KEY"),
                                          .psk = tp_settings_get("TLS_PSK")},
-                               .insecure = is_yes(tp_settings_get("INSECURE"))};
+                               .insecure = is_yes(tp_settings_get("INSECURE")),
+                               .no_checksum = is_no(tp_settings_get("CHECKSUM"))};
     if ((ret->files.psk == NULL || ret->files.psk[0] == '\0') &&
         (ret->files.ca == NULL || ret->files.ca[0] == '\0') &&
         tp_client_default_key(key_path, cap)) {
@@ -140,6 +149,19 @@ tp_client_is_insecure(const struct tp_client_params *params)
 
     find_files(params->security, key_path, sizeof(key_path), &security);
     return security.insecure;
+}
+
+uint64_t
+tp_client_checksum_feature(const struct tp_client_params *params, struct tp_conn *conn)
+{
+    char key_path[1024];
+    struct tp_client_security security;
+
+    find_files(params->security, key_path, sizeof(key_path), &security);
+    return tp_client_where(conn) == TP_CLIENT_FAR && !security.no_checksum &&
+                   tp_builtin_secure != NULL && tp_builtin_secure->add_checksums != NULL
+               ? TP_WIRE_FEATURE_CHECKSUM
+               : 0;
 }
 
 telpher_status

@@ -256,7 +256,8 @@ tp_stream_replace(struct tp_stream *s, struct tp_conn *conn, uint64_t received)
     bool known;
 
     tp_mutex_lock(&s->tx_lock);
-    known = has_frames_after(s, received);
+    /* a peer that agreed to TLS or checksums does so again */
+    known = has_frames_after(s, received) && conn->ops == s->conn->ops;
     if (known) {
         before = s->keep.next;
         s->keep.next = conn;

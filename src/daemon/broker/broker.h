@@ -156,7 +156,7 @@ struct tp_broker_conn {
     enum tp_broker_conn_state state;
     bool wants_cookie, wants_tls;
     struct tp_broker_handshake *handshake; /**< SHAKING: the handshake process */
-    struct tp_conn *tls; /**< the secured connection; NULL = plain */
+    struct tp_conn *tls; /**< the connection with TLS or checksums; NULL = plain */
     char who[TP_TLS_WHO_BYTES]; /**< with TLS: the key or certificate of the client */
     uint8_t
         clear[TP_WIRE_PREFACE_BYTES]; /**< with TLS: the preface received in clear */

@@ -159,6 +159,25 @@ flush_out(struct tp_broker_conn *c)
 }
 
 bool
+tp_broker_conn_add_checksums(struct tp_broker_conn *c)
+{
+    const struct tp_tls_state state = {.suite = TP_TLS_CHECKSUM};
+    struct tp_conn *plain;
+
+    /* the socket is new and has room for a reply */
+    if (!flush_out(c) || tp_buf_len(&c->out) > 0 ||
+        tp_builtin_transports[0]->adopt(c->watch.fd, &plain) != TELPHER_OK) {
+        return false;
+    }
+    if (tp_tls_wrap(plain, &state, NULL, 0, true, &c->tls) != TELPHER_OK) {
+        tp_conn_destroy(plain);
+        c->watch.fd = -1;
+        return false;
+    }
+    return true;
+}
+
+bool
 tp_broker_conn_put_frame(struct tp_broker_conn *c, uint16_t type, const void *msg)
 {
     const struct tp_wire_message *row = tp_wire_message(type);

@@ -40,4 +40,7 @@ bool tp_broker_conn_hand_over(struct tp_broker *b, struct tp_broker_conn *c);
 bool tp_broker_conn_put_words(struct tp_broker_conn *c, uint64_t request,
                               telpher_status status, const char *text);
 
+/** Sends what is queued; what follows has checksums. @return false: close it */
+bool tp_broker_conn_add_checksums(struct tp_broker_conn *c);
+
 #endif

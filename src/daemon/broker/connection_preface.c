@@ -44,11 +44,14 @@ features_of(const struct tp_broker *b, const struct tp_broker_conn *c)
     socklen_t len = sizeof(name);
     bool is_local = getsockname(c->watch.fd, (struct sockaddr *)&name, &len) == 0 &&
                     name.ss_family == AF_UNIX;
+    bool can_check = !is_local && !c->wants_tls && tp_builtin_secure != NULL &&
+                     tp_builtin_secure->add_checksums != NULL;
     bool resumes = !is_local && b->options->limits.keep_session_ns != 0;
 
     return c->preface.features &
            (TP_WIRE_FEATURE_SVM | TP_WIRE_FEATURE_PEER | TP_WIRE_FEATURE_COMPACT |
             TP_WIRE_FEATURE_EXPORT | (resumes ? TP_WIRE_FEATURE_RESUME : 0) |
+            (can_check ? TP_WIRE_FEATURE_CHECKSUM : 0) |
             (is_local ? TP_WIRE_FEATURE_SHARED : 0));
 }
 
@@ -77,7 +80,8 @@ accept_preface(struct tp_broker *b, struct tp_broker_conn *c, const uint8_t *ses
     }
     c->state = TP_BROKER_HELD; /* authenticated; the caller sets the next state */
     c->deadline = TP_CLOCK_FOREVER;
-    return put_reply(c, &reply);
+    return put_reply(c, &reply) && ((reply.features & TP_WIRE_FEATURE_CHECKSUM) == 0 ||
+                                    tp_broker_conn_add_checksums(c));
 }
 
 /* True for the command stream of a new session. */

@@ -372,7 +372,9 @@ tp_broker_session_resume(struct tp_broker *b, struct tp_broker_session *s,
                              .is_bulk = c->preface.stream == TP_WIRE_STREAM_BULK,
                              .index = c->preface.index,
                              .received = c->preface.received};
+    bool checked = (reply->features & TP_WIRE_FEATURE_CHECKSUM) != 0;
 
+    msg.tls.suite = checked ? TP_TLS_CHECKSUM : 0; /* after the reply */
     memcpy(msg.session, s->id, sizeof(msg.session));
     tp_wire_put_preface_reply(msg.reply, reply);
     if (!msg.is_bulk) {

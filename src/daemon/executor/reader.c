@@ -244,6 +244,14 @@ answer_resume(const struct tp_control *msg, struct tp_stream *stream,
     return tp_conn_send_all(conn, raw, sizeof(raw), tp_clock_ns()) == TELPHER_OK;
 }
 
+/* Adds checksums if the client and the broker agreed on them. */
+static bool
+add_checksums(const struct tp_control *msg, struct tp_conn **conn)
+{
+    return msg->tls.suite != TP_TLS_CHECKSUM ||
+           tp_tls_wrap(*conn, &msg->tls, NULL, 0, false, conn) == TELPHER_OK;
+}
+
 /* Continues a stream on another connection. */
 static void
 resume_stream(struct tp_exec *x, const struct tp_control *msg, const uint8_t *rest,
@@ -251,15 +259,20 @@ resume_stream(struct tp_exec *x, const struct tp_control *msg, const uint8_t *re
 {
     struct tp_stream *stream =
         msg->is_bulk ? tp_exec_transfers_stream(x->transfers, msg->index) : x->stream;
+    struct tp_control head = *msg;
     struct tp_conn *conn;
 
-    if (tp_exec_adopt(msg, rest, fd, &conn) != TELPHER_OK) {
+    if (msg->tls.suite == TP_TLS_CHECKSUM) {
+        head.tls.suite = 0; /* the reply has none */
+    }
+    if (tp_exec_adopt(&head, rest, fd, &conn) != TELPHER_OK) {
         return;
     }
     if (stream != NULL && !tp_stream_can_replace(stream, msg->received)) {
         (void)answer_resume(msg, stream, conn, TELPHER_ERR_PROTO);
         tp_conn_destroy(conn);
-    } else if (!answer_resume(msg, stream, conn, TELPHER_OK)) {
+    } else if (!answer_resume(msg, stream, conn, TELPHER_OK) ||
+               !add_checksums(msg, &conn)) {
         tp_conn_destroy(conn);
     } else if (stream == NULL) { /* the first connection ended before it came here */
         (void)tp_exec_transfers_add_stream(x->transfers, conn, msg->index, x->resumes);

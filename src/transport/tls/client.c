@@ -84,4 +84,13 @@ make_mac(const uint8_t key[TP_CONN_KEY_BYTES], const void *data, size_t len,
     return TELPHER_OK;
 }
 
-const struct tp_secure tp_tls_secure = {.connect = tls_connect, .mac = make_mac};
+static telpher_status
+add_checksums(struct tp_conn *plain, struct tp_conn **ret_conn)
+{
+    const struct tp_tls_state state = {.suite = TP_TLS_CHECKSUM};
+
+    return tp_tls_wrap(plain, &state, NULL, 0, false, ret_conn);
+}
+
+const struct tp_secure tp_tls_secure = {
+    .connect = tls_connect, .add_checksums = add_checksums, .mac = make_mac};

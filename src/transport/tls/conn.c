@@ -228,6 +228,19 @@ refuse_record(struct tls *t, enum tp_tls_alert alert, const char *what)
     return fail_receiving(t, TELPHER_ERR_PROTO);
 }
 
+/* Bytes changed on their way, by accident or not: the connection is lost, and the streams
+ * may go on with another one. */
+static telpher_status
+refuse_damage(struct tls *t, enum tp_tls_alert alert)
+{
+    tp_warn("tls", "%s: the connection counts as lost",
+            t->rx.half.suite == TP_TLS_CHECKSUM
+                ? "received damaged bytes: something on the way changes them"
+                : "received a damaged or forged TLS record");
+    atomic_store(&t->last_alert, (uint8_t)alert);
+    return fail_receiving(t, TELPHER_ERR_PEER_LOST);
+}
+
 static telpher_status
 accept_alert(struct tls *t, uint8_t alert)
 {
@@ -285,7 +298,7 @@ inspect_record(struct tls *t, size_t *ret_missing, size_t *ret_body)
     }
     alert = tp_tls_read_header(t->rx.buf + t->rx.start, ret_body);
     if (alert != TP_TLS_NO_ALERT) {
-        return refuse_record(t, alert, "bytes that are no TLS record");
+        return refuse_damage(t, alert);
     }
     len = TP_TLS_HEADER_BYTES + *ret_body;
     *ret_missing = have < len ? len - have : 0;
@@ -302,8 +315,7 @@ open_record(struct tls *t, size_t body, uint8_t *dst, size_t cap, size_t *ret_go
     size_t len;
 
     if (tp_tls_open(&t->rx.half, record, body, place, &type, &len) != TELPHER_OK) {
-        return refuse_record(t, TP_TLS_BAD_RECORD_MAC,
-                             "a damaged or forged TLS record");
+        return refuse_damage(t, TP_TLS_BAD_RECORD_MAC);
     }
     t->rx.start += TP_TLS_HEADER_BYTES + body;
     t->rx.empty = type == TP_TLS_APPLICATION && len > 0 ? 0 : t->rx.empty + 1;
@@ -528,7 +540,7 @@ tls_session_key(struct tp_conn *c, uint8_t ret_key[TP_CONN_KEY_BYTES])
     tp_mutex_lock(&t->lock);
     memcpy(ret_key, t->session_key, TP_CONN_KEY_BYTES);
     tp_mutex_unlock(&t->lock);
-    return true;
+    return t->rx.half.suite != TP_TLS_CHECKSUM;
 }
 
 static bool
@@ -597,11 +609,12 @@ telpher_status
 tp_tls_wrap(struct tp_conn *plain, const struct tp_tls_state *state, const void *rest,
             size_t rest_len, bool frugal, struct tp_conn **ret_conn)
 {
-    const struct tp_openssl *o = tp_openssl(NULL);
+    bool encrypted = state->suite != TP_TLS_CHECKSUM;
+    const struct tp_openssl *o = encrypted ? tp_openssl(NULL) : NULL;
     telpher_status status;
     struct tls *t;
 
-    if (o == NULL) {
+    if (encrypted && o == NULL) {
         return TELPHER_ERR_UNSUPPORTED;
     }
     if (rest_len > TP_TLS_PLAIN_MAX) {

@@ -3,7 +3,8 @@
  * Seals and opens single records of TLS 1.3 (RFC 8446 section 5) and derives their keys.
  * No I/O; only init allocates. Cipher suites: TLS_AES_128_GCM_SHA256 and
  * TLS_CHACHA20_POLY1305_SHA256, so every secret has 32 bytes. docs/decisions/0022 compares
- * this file and conn.c with the RFC clause by clause.
+ * this file and conn.c with the RFC clause by clause. TP_TLS_CHECKSUM has the same records
+ * with a CRC-32C for a tag, and no keys.
  *
  * Threads: one at a time for each direction.
  */

@@ -21,6 +21,9 @@ enum {
     TP_TLS_PLAIN_MAX = 16384, /**< content of one record */
     TP_TLS_NAME_MAX = 63, /**< characters in the name of a shared key */
     TP_TLS_WHO_BYTES = 128,
+    /** In place of a cipher suite: records with a checksum, without encryption or keys. For
+     *  plain TCP between machines, docs/protocol.md section 2.3. No TLS. */
+    TP_TLS_CHECKSUM = 0xfffc,
 };
 
 /** For src/builtin.c. */
@@ -34,7 +37,7 @@ struct tp_tls_direction {
 
 /** State of a connection between two records. Holds secrets: wipe copies. */
 struct tp_tls_state {
-    uint16_t suite; /**< number of the cipher suite; 0 = no TLS */
+    uint16_t suite; /**< number of the cipher suite; 0 = no records; TP_TLS_CHECKSUM */
     bool owes_update; /**< the peer has requested a KeyUpdate */
     struct tp_tls_direction rx, tx;
     uint8_t session_key[TP_CONN_KEY_BYTES];

@@ -30,6 +30,7 @@ enum link_event {
     LINK_EV_RESET, /* every TCP flow is reset both ways; new flows pass */
     LINK_EV_CLOSE, /* every TCP flow ends both ways by FIN; new flows pass */
     LINK_EV_MOVE, /* side A has another address; flows of the former one fall silent */
+    LINK_EV_DAMAGE, /* one bit of the next byte changes; all goes on */
     LINK_EV_BLACKHOLE /* drops everything in silence, for a while or for ever */
 };
 
@@ -154,6 +155,8 @@ uint64_t link_flows_peek(struct link_flows *flows, int dir, const uint8_t *pkt,
  * lengths and checksums. @return the new packet length.
  */
 size_t link_tcp_trim(uint8_t *pkt, size_t len, size_t cut_bytes);
+/** Flips a bit of the payload, @p from_end bytes before its end, and fixes the checksum. */
+void link_tcp_damage(uint8_t *pkt, size_t len, size_t from_end);
 /** Marks all flows dead and resets both ends through the devices of @p net; or closes
  *  them by FIN. */
 void link_flows_end_all(struct link_flows *flows, const struct link_net *net,

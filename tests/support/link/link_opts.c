@@ -157,6 +157,7 @@ link_usage(FILE *out)
         "  --close-at DIR:BYTES the same, then end every TCP flow by FIN at both ends\n"
         "  --move-at DIR:BYTES  the same, then give A another address (10.77.0.3)\n"
         "  --blackhole-at DIR:BYTES  the same, then drop everything in silence\n"
+        "  --damage-at DIR:BYTES  the same, then change one bit of the next byte\n"
         "  --for TIME           end of that black hole (default: never)\n"
         "  --wait-port PORT     start A once B listens on this TCP port\n"
         "  --wait-time TIME     … for at most so long (default 10s)\n"
@@ -194,6 +195,7 @@ enum {
     OPT_CLOSE,
     OPT_MOVE,
     OPT_HOLE,
+    OPT_DAMAGE,
     OPT_FOR,
     OPT_WAIT_PORT,
     OPT_WAIT_TIME,
@@ -219,6 +221,7 @@ static const struct option long_options[] = {
     {"close-at", 1, NULL, OPT_CLOSE},
     {"move-at", 1, NULL, OPT_MOVE},
     {"blackhole-at", 1, NULL, OPT_HOLE},
+    {"damage-at", 1, NULL, OPT_DAMAGE},
     {"for", 1, NULL, OPT_FOR},
     {"wait-port", 1, NULL, OPT_WAIT_PORT},
     {"wait-time", 1, NULL, OPT_WAIT_TIME},
@@ -262,6 +265,8 @@ apply_wire_option(int opt, const char *arg, struct link_opts *o)
         return parse_trigger(arg, LINK_EV_CLOSE, o);
     case OPT_MOVE:
         return parse_trigger(arg, LINK_EV_MOVE, o);
+    case OPT_DAMAGE:
+        return parse_trigger(arg, LINK_EV_DAMAGE, o);
     case OPT_HOLE:
         return parse_trigger(arg, LINK_EV_BLACKHOLE, o);
     case OPT_FOR:

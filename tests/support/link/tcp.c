@@ -222,6 +222,13 @@ link_flows_peek(struct link_flows *flows, int dir, const uint8_t *pkt, size_t le
     return count(flows, dir, pkt, len, false);
 }
 
+void
+link_tcp_damage(uint8_t *pkt, size_t len, size_t from_end)
+{
+    pkt[len - from_end] ^= 0x04;
+    fix_checksums(pkt, (size_t)(pkt[0] & 15) * 4, len);
+}
+
 size_t
 link_tcp_trim(uint8_t *pkt, size_t len, size_t cut_bytes)
 {

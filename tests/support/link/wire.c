@@ -106,6 +106,13 @@ apply_trigger(struct link_wire *w, int dir, uint8_t *pkt, size_t *len, bool *ret
     if (d->trigger.event == LINK_EV_NONE || fresh == 0 || fresh < left) {
         return true;
     }
+    if (d->trigger.event == LINK_EV_DAMAGE) {
+        if (fresh > left) {
+            link_tcp_damage(pkt, *len, fresh - left);
+            d->trigger.event = LINK_EV_NONE;
+        }
+        return true;
+    }
     d->stopped = true;
     if (left == 0) {
         fire_behind_queue(w, d);
