@@ -22,7 +22,7 @@ RUN_S = 120
 # Fewer of these: each is the same for the frames.
 FEW = 12
 SILENT = 4
-BEGUN = 400 # [bytes] of the client until it has found the server, which does not wait for silent ones
+BEGUN = 1000 # [bytes] of the client until it has found the server, which does not wait for silent ones
 DISCOVERED = 10000 # the same, of either side, with TLS and what the devices are
 KEY = "alice " + "4e" * 32 + "\n"
 

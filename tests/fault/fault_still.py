@@ -90,11 +90,16 @@ class Tunnel:
 
 def listening_server(**environment):
     """With a port on loopback. @return (server, its address, the cookie's file)"""
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{s.getsockname()[1]}"
-    cookie = f"/tmp/telpher-fault-cookie-{os.getpid()}-{address.rsplit(':', 1)[1]}"
-    return Server("--listen", address, "--cookie", cookie, **environment), address, cookie
+    while True:
+        with socket.socket() as s:
+            s.bind(("127.0.0.1", 0))
+            address = f"127.0.0.1:{s.getsockname()[1]}"
+        cookie = f"/tmp/telpher-fault-cookie-{os.getpid()}-{address.rsplit(':', 1)[1]}"
+        try:
+            return Server("--listen", address, "--cookie", cookie, **environment), address, cookie
+        except AssertionError as error:
+            if "Address already in use" not in str(error):
+                raise # else another program was faster
 
 
 class Still(unittest.TestCase):

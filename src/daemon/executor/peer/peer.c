@@ -302,8 +302,11 @@ tp_exec_peer_adopt(struct tp_exec *x, const struct tp_control *msg, const uint8_
             x->transfers, stream,
             p->export != NULL ? &tp_exec_endpoint_handler : &peer_handler, p,
             p->export != NULL ? p->number : 0, &p->stream) == TELPHER_OK) {
-        tp_exec_bulk_put(p->stream, TP_WIRE_PEER_READY,
-                         &(struct tp_wire_peer_ready){TP_WIRE_PEER_SIGNS});
+        /* the holder of a token is told of no signs, and gives none */
+        const struct tp_wire_peer_ready ready = {
+            p->export != NULL ? 0 : TP_WIRE_PEER_SIGNS};
+
+        tp_exec_bulk_put(p->stream, TP_WIRE_PEER_READY, &ready);
         tp_exec_bulk_kick(p->stream);
     }
 }
