@@ -107,13 +107,13 @@ struct tp_mdr_message {
     struct tp_mdr_element *element; /**< that its light thread uses, or NULL */
 };
 
-/** An entry that may wait, on a light thread. */
+/** The entry that runs, for texts of errors. */
 struct tp_mdr_where {
     const char *class_name, *entry;
     telpher_mdr_index index;
 };
 
-/** What a light thread runs: an entry that may wait. */
+/** An entry that may wait, on a light thread. */
 struct tp_mdr_waiting_entry {
     struct tp_list link; /**< mdr->starved, or none */
     telpher_mdr_entry_fn run;
