@@ -302,7 +302,7 @@ tp_exec_peer_adopt(struct tp_exec *x, const struct tp_control *msg, const uint8_
             x->transfers, stream,
             p->export != NULL ? &tp_exec_endpoint_handler : &peer_handler, p,
             p->export != NULL ? p->number : 0, &p->stream) == TELPHER_OK) {
-        /* the holder of a token is told of no signs, and gives none */
+        /* a stream of a token promises no signs, and its holder gives none */
         const struct tp_wire_peer_ready ready = {
             p->export != NULL ? 0 : TP_WIRE_PEER_SIGNS};
 
