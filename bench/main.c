@@ -24,7 +24,8 @@ static const char head[] =
     "  compare   what became slower: telpher-bench compare A.json B.json [--all]\n\n"
     "Between processes of an MPI, which it starts itself:\n"
     "  suite       OSU's patterns with an accelerator's buffers, several ways in "
-    "turns\n\n"
+    "turns\n"
+    "  build-mpi   runtime mpi for another MPI, by its mpicc\n\n"
     "Between two ranks of an MPI program:\n"
     "  compare     a channel over shared memory and that MPI, in turns\n\n"
     "With parents and workers of an MPI program:\n"
@@ -82,6 +83,10 @@ run_command(int argc, char **argv)
     }
     if (strcmp(argv[1], "suite") == 0) {
         return bench_helper_script("telpher-bench-suite.py", argc - 1, argv + 1);
+    }
+    if (strcmp(argv[1], "build-mpi") == 0) {
+        return bench_helper_exec("../libexec/telpher/telpher-bench-build-mpi", argv + 1,
+                                 "telpher-bench");
     }
     if (strcmp(argv[1], "plot") == 0) {
         return bench_helper_script("telpher-bench-plot.py", argc - 1, argv + 1);

@@ -13,7 +13,7 @@ import sys
 
 USAGE = """Usage: telpher-bench plot FILE.json... -o OUT.png
 Draws the medians of one or more results of telpher-bench (--json), or one result of
-launch --figures, compare -f json, notified -f json, scripts/bench-studies or
+suite, launch --figures, compare -f json, notified -f json, scripts/bench-studies or
 scripts/bench-servers.
 
   -o, --out FILE  the picture: .png or .svg
@@ -269,6 +269,43 @@ def draw_compare(plt, files, _):
     return figure
 
 
+# ---- suite: patterns with device buffers, several ways ----
+
+STYLES = {"host": {"ls": ":", "color": "#7f7f7f"}, "osu": {"ls": "--"}}
+
+
+def draw_panel(axes, rows, title):
+    sizes = sorted({row["bytes"] for row in rows if row["bytes"] > 0})
+    for way in unique(row["way"] for row in rows):
+        points = sorted((row["bytes"], row["median"]) for row in rows if row["way"] == way and row["bytes"] > 0)
+        axes.plot(*zip(*points), marker="o", ms=3, label=way, **STYLES.get(way, {}))
+    axes.set(title=title, xlabel="bytes", ylabel="µs" if rows[0]["unit"] == "us" else "MB/s", yscale="log")
+    label_sizes(axes, sizes)
+    show_decades(axes.yaxis, *axes.get_ylim())
+    axes.legend()
+
+
+def draw_suite(plt, files, _):
+    """A panel for each pattern, and below it the line that says what limits it."""
+    panels = {}
+    for row in files[0]:
+        key = tuple(row[k] for k in ("figure", "pattern", "device", "buffers", "ranks", "mpi"))
+        panels.setdefault(key, []).append(row)
+    panels = {key: rows for key, rows in panels.items() if any(row["bytes"] > 0 for row in rows)}
+    columns = min(4, len(panels))
+    figure, axes = make_figure(plt, math.ceil(len(panels) / columns), columns, 4.4, 3.7)
+    places = list(axes.flat)
+    for place_of, (key, rows) in zip(places, panels.items()):
+        number, pattern, device, buffers, ranks, mpi = key
+        draw_panel(place_of, rows, (f"Figure {number}: " if number else "") + f"{pattern}, {ranks} processes, {mpi}\n{device}, {buffers}")
+        limit = next((row["limit"] for row in rows if row.get("limit")), "")
+        if limit:
+            place_of.set_xlabel("bytes\n" + limit.replace(": ", ":\n"), fontsize=7)
+    for unused in places[len(panels):]:
+        unused.set_visible(False)
+    return figure
+
+
 # ---- notified: tables of dCUDA's thesis ----
 
 TABLES = {"5.1": "half a round trip", "5.2": "host and device", "5.3": "network alone", "5.4": "bandwidth"}
@@ -332,7 +369,7 @@ def draw_studies(plt, files, _):
 
 # ---- the command ----
 
-KINDS = [(draw_examples, lambda r: "example" in r), (draw_migrations, lambda r: r.get("pattern") == "migration"), (draw_compare, lambda r: r.get("pattern") == "compare"), (draw_notified, lambda r: "table" in r),
+KINDS = [(draw_suite, lambda r: r.get("test") == "suite"), (draw_examples, lambda r: "example" in r), (draw_migrations, lambda r: r.get("pattern") == "migration"), (draw_compare, lambda r: r.get("pattern") == "compare"), (draw_notified, lambda r: "table" in r),
          (draw_studies, lambda r: r.get("test") == "study"),
          (draw_launch, lambda r: r.get("test") in ("setup", "launch", "spawns") and "mode" in r),
          (draw_cases, lambda r: "target" in r and "test" in r)]

@@ -225,8 +225,9 @@ def table_of(key, group):
         both = all(size in group.get(way, {}) for way in pair)
         ratio = group[pair[0]][size]["median"] / max(group[pair[1]][size]["median"], 1e-9) if both else None
         yield f"| {size_name(size)} | " + " | ".join(cells) + f" | {f'{ratio:.2f}' if both else ''} |"
-    if figure:
-        yield limit_of(group, sizes)
+    limit = next(iter(group[ways[0]].values())).get("limit")
+    if limit:
+        yield limit
 
 
 # ---- the command ----
@@ -268,6 +269,10 @@ def main():
     os.environ.setdefault("OMPI_ALLOW_RUN_AS_ROOT", "1")
     jobs = osu_jobs(args) if args.osu else jobs_of(args)
     rows = results_of(jobs, measure_all(args, jobs))
+    for key, group in groups_of(rows).items():
+        limit = limit_of(group, sorted(group.get("library", {}))) if key[0] else None
+        for row in (row for way in group.values() for row in way.values() if limit):
+            row["limit"] = limit
     if not rows:
         sys.exit("telpher-bench: suite: nothing could be measured")
     if args.environment:

@@ -258,6 +258,74 @@ memories() {
     grep -q "cannot read the placeholder kernels: $dir/none" "$dir/err" || die "no reason for a missing binary"
 }
 
+# Several ways in turns, OSU's names beside programs of that name, another MPI by its mpicc, the picture.
+suite() {
+    top=$(dirname "$bench")/..
+    expect 0 "$bench" suite --help
+    expect 2 "$bench" suite --figures 7
+    expect 2 "$bench" suite --mpi pigeon
+    export ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0"
+    if [ -e "$top/libexec/telpher/telpher-bench-openmpi.so" ] && command -v mpirun.openmpi >/dev/null; then
+        expect 0 "$bench" suite -d sim --figures 3 --mpi openmpi --rounds 2 -i 2 -m 4K:8K --json "$dir/suite.json"
+        # bytes, host, staged, ratio: no library before the MPI where a sanitizer must be first
+        test "$(grep -Ec '^\| [48]K( \| [0-9.,]+){2}' "$dir/out")" -eq 4 || die "rows of the suite"
+        grep -q '"way": "staged"' "$dir/suite.json" || die "no results"
+        mkdir "$dir/osu"
+        ln -s "$(realpath "$bench")" "$dir/osu/osu_bcast"
+        expect 0 "$bench" suite --osu "$dir/osu" --mpi openmpi --rounds 1 -i 3 -m 4:8
+        test "$(grep -Ec '^\| [48]( \| [0-9.,]+){3} \|$' "$dir/out")" -eq 2 || die "rows beside OSU's program"
+        if has_matplotlib; then
+            expect 0 "$bench" plot "$dir/suite.json" -o "$dir/suite.svg"
+            grep -q 'Figure 3: bibw' "$dir/suite.svg" || die "no panel"
+        fi
+    fi
+    expect 2 "$bench" build-mpi --nonsense
+    expect 1 "$bench" build-mpi "$dir/no-mpicc"
+    grep -q 'no compiler' "$dir/err" || die "no reason for a missing compiler"
+    test -z "${ASAN_OPTIONS#detect_leaks=0}" || return 0 # a sanitizer must be in the program
+    if [ -e "$top/lib/libtelpher-ampi.so" ]; then
+        expect 0 "$bench" build-mpi "$top/bin/telpher-mpicc" -o "$dir/ampi.so"
+        for pattern in latency ialltoall put_bw; do
+            expect 0 "$top/bin/telpher" launch -n 2 -- "$bench" "$pattern" -r mpi --mpi "$dir/ampi.so" -c -i 5 -x 1 -W 4 -m 64:128
+            grep -q '^# Transport Telpher adaptive MPI' "$dir/out" || die "not adaptive MPI"
+            test "$(grep -Ec '^(64|128) ' "$dir/out")" -eq 2 || die "rows of $pattern"
+        done
+    fi
+}
+
+# What goes wrong gets one clear line, and the program ends.
+errors() {
+    top=$(dirname "$bench")/..
+    one() { # PATTERN COMMAND…: fails within a minute, and standard error has that line once or twice (from two ranks)
+        wanted=$1
+        shift
+        status=0
+        timeout 60 "$@" >"$dir/out" 2>"$dir/err" || status=$?
+        test "$status" -ne 0 -a "$status" -ne 124 || die "exit status $status: $*"
+        lines=$(grep -Ec "$wanted" "$dir/err") || true
+        test "$lines" -ge 1 -a "$lines" -le 2 || die "not one line of \"$wanted\": $*"
+    }
+    one 'runs under the mpirun of Open MPI or MPICH' env -u OMPI_COMM_WORLD_SIZE -u PMI_SIZE "$bench" allgather -r mpi
+    one 'module for this MPI: .*no-such.so' "$bench" latency -r mpi --mpi "$dir/no-such.so"
+    one 'cannot allocate CUDA memory: no driver|CUDA' env TELPHER_DOMAINS=host "$bench" latency -d cuda D D
+    one 'TELPHER_MAPPING' env FPGA_MAPPING=0:pigeon "$bench" latency D D
+    # a rank that is killed
+    "$top/bin/telpher" launch -n 2 -- "$bench" latency -r channel -i 100000000 -m 8:8 >"$dir/out" 2>"$dir/err" &
+    server=$!
+    for _ in $(seq 100); do
+        victim=$(pgrep -P "$server" -f 'latency -r channel' | tail -1) || true
+        test -z "$victim" || ! grep -q '^# Size' "$dir/out" || break
+        sleep 0.1
+    done
+    test -n "$victim" || die "no rank to kill"
+    kill -9 "$victim"
+    status=0
+    wait "$server" || status=$?
+    server=
+    test "$status" -ne 0 || die "a killed rank is no failure"
+    grep -Eq 'rank [01] .*(killed|signal)' "$dir/err" || die "no word about the killed rank"
+}
+
 # Every pattern of every runtime: right content, and a wrong byte is found in each. Then OSU's names and columns.
 patterns() {
     ran=0

@@ -83,7 +83,8 @@ choose(const char *name)
         return f;
     }
     if (name != NULL) {
-        fail("--mpi is openmpi or mpich, not", name);
+        fail("--mpi is openmpi, mpich, or the path of a module with a / in it, not",
+             name);
     }
     fail("this runs under the mpirun of Open MPI or MPICH; where another "
          "launcher "
@@ -111,11 +112,22 @@ load_library(const struct flavour *f)
     fail("the library of this MPI cannot be loaded", f->name);
 }
 
+/* The module may be linked to its MPI, whose plug-ins look for its symbols. */
+static void
+open_module(const char *path, int mode)
+{
+    void *module = dlopen(path, RTLD_NOW | mode);
+
+    mpi = module != NULL ? dlsym(module, "bench_mpi") : NULL;
+    if (mpi == NULL) {
+        fail("the module for this MPI", dlerror());
+    }
+}
+
 static void
 load_module(const struct flavour *f)
 {
     char relative[64], path[PATH_MAX + 64];
-    void *module;
 
     snprintf(relative, sizeof(relative), "../libexec/telpher/telpher-bench-%s.so",
              f->name);
@@ -124,17 +136,24 @@ load_module(const struct flavour *f)
         fail("telpher-bench was built without this MPI, there is no", path);
     }
     load_library(f);
-    module = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    mpi = module != NULL ? dlsym(module, "bench_mpi") : NULL;
-    if (mpi == NULL) {
-        fail("the module for this MPI", dlerror());
+    open_module(path, RTLD_LOCAL);
+}
+
+/* By the name of an MPI, or by a module that `telpher-bench build-mpi` made. */
+static void
+load(const char *name)
+{
+    if (name != NULL && strchr(name, '/') != NULL) {
+        open_module(name, RTLD_GLOBAL);
+    } else {
+        load_module(choose(name));
     }
 }
 
 const struct bench_mpi *
 ranks_mpi_load(const char *name)
 {
-    load_module(choose(name));
+    load(name);
     return mpi;
 }
 
@@ -202,7 +221,7 @@ join(struct ranks_pair *p)
     if (p->o->max_bytes > INT_MAX) {
         fail("runtime mpi sends at most 2 GiB - 1 at once", "");
     }
-    load_module(choose(p->o->mpi));
+    load(p->o->mpi);
     need(mpi->start(&rank, &size), "MPI_Init");
     p->rank = (uint32_t)rank;
     p->size = (uint32_t)size;

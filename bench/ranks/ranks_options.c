@@ -175,7 +175,9 @@ ranks_parse_options(int argc, char **argv, const struct ranks_pattern *pattern,
             "as in the paper), put (notified);\nchannel_host, msg_host: with "
             "staging; floors: store, socket",
             way, read_way),
-        CLI_TEXT(0, "mpi", "NAME", "openmpi or mpich, where the launcher does not say",
+        CLI_TEXT(0, "mpi", "NAME",
+                 "openmpi or mpich, where the launcher does not say, or\na module of "
+                 "build-mpi, ./some.so",
                  &o->mpi),
         CLI_CALL('d', "device", "KIND",
                  "what D is: opencl, usm, svm, cuda, managed or sim (sim)", o,
