@@ -293,7 +293,7 @@ suite() {
     fi
 }
 
-# What goes wrong gets one clear line, and the program ends.
+# An error gets one clear line, and the program ends.
 errors() {
     top=$(dirname "$bench")/..
     one() { # PATTERN COMMAND…: fails within a minute, and standard error has that line once or twice (from two ranks)
