@@ -97,34 +97,63 @@ TP_MPI_NAME(Topo_test);
 
 /* ---- balanced dimensions ---- */
 
-/* Is base to the power of @p exponent at least @p n? */
+/* Factors of a number, the largest first. Those with the smallest difference are kept. */
+struct factors {
+    int count, *now, *best; /* best[0] 0: none yet */
+};
+
+/* Can @p count factors of at most @p max make n? */
 static bool
-reaches(int base, int exponent, int n)
+reaches(int max, int count, int n)
 {
     int64_t power = 1;
 
-    while (exponent-- > 0 && power < n) {
-        power *= base;
+    while (count-- > 0 && power < n) {
+        power *= max;
     }
     return power >= n;
 }
 
-/* Divides n into factors, the largest first and as small as it can be; each at most @p max. */
-static bool
-balance(int n, int count, int max, int *factors)
+static int
+spread_of(const struct factors *f, const int *factors)
 {
-    if (count == 1) {
-        factors[0] = n;
-        return n <= max;
+    return factors[0] - factors[f->count - 1];
+}
+
+/* Has it a smaller difference, or else larger small factors? */
+static bool
+is_better(const struct factors *f)
+{
+    int less = spread_of(f, f->best) - spread_of(f, f->now);
+
+    for (int i = f->count - 1; i >= 0 && less == 0; i--) {
+        less = f->now[i] - f->best[i];
     }
-    for (int f = 1; f <= max && f <= n; f++) {
-        if (n % f == 0 && reaches(f, count, n) &&
-            balance(n / f, count - 1, f, factors + 1)) {
-            factors[0] = f;
-            return true;
+    return f->best[0] == 0 || less > 0;
+}
+
+/* Tries all factors from number @p at on, which make n together. */
+static void
+balance(struct factors *f, int at, int n, int max)
+{
+    if (at == f->count - 1) {
+        f->now[at] = n;
+        if (is_better(f)) {
+            for (int i = 0; i < f->count; i++) {
+                f->best[i] = f->now[i];
+            }
+        }
+        return;
+    }
+    for (int factor = 1; factor <= max && factor <= n; factor++) {
+        if (f->best[0] != 0 && at == 0 && factor > f->best[0] + spread_of(f, f->best)) {
+            return; /* the smallest is at most the root */
+        }
+        if (n % factor == 0 && reaches(factor, f->count - at, n)) {
+            f->now[at] = factor;
+            balance(f, at + 1, n / factor, factor);
         }
     }
-    return false;
 }
 
 int
@@ -150,11 +179,11 @@ PMPI_Dims_create(int size, int count, int dims[])
     if (open == 0) {
         return MPI_SUCCESS;
     }
-    factors = tp_alloc_array((size_t)open, sizeof(*factors), "MPI_Dims_create");
+    factors = tp_alloc_array(2 * (size_t)open, sizeof(*factors), "MPI_Dims_create");
     if (factors == NULL) {
         return tp_ampi_error(NULL, MPI_ERR_NO_MEM, "MPI_Dims_create: no memory");
     }
-    (void)balance(rest, open, rest, factors); /* the factors rest, 1, 1 ... exist */
+    balance(&(struct factors){open, factors + open, factors}, 0, rest, rest);
     for (int i = 0; i < count; i++) {
         dims[i] = dims[i] == 0 ? factors[at++] : dims[i];
     }

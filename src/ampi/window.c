@@ -36,6 +36,18 @@ tp_ampi_win_error(struct tp_ampi_win *win, int code, const char *fmt, ...)
     return code;
 }
 
+/* [bytes] that are attached from @p at on, in one range. */
+static uint64_t
+attached_after(const struct tp_ampi_win *win, uint64_t at)
+{
+    tp_list_for_each_entry(const struct tp_ampi_attached, a, &win->attached, link) {
+        if (at >= a->base && at - a->base < a->size) {
+            return a->size - (at - a->base);
+        }
+    }
+    return 0;
+}
+
 bool
 tp_ampi_win_has(const struct tp_ampi_win *win, uint64_t at, uint64_t len)
 {
@@ -45,13 +57,17 @@ tp_ampi_win_has(const struct tp_ampi_win *win, uint64_t at, uint64_t len)
         return at >= own->base && at - own->base <= own->size &&
                len <= own->size - (at - own->base);
     }
-    tp_list_for_each_entry(const struct tp_ampi_attached, a, &win->attached, link) {
-        if (at >= a->base && at - a->base <= a->size &&
-            len <= a->size - (at - a->base)) {
-            return true;
+    while (len != 0) { /* accesses may reach over several attached ranges */
+        uint64_t left = attached_after(win, at);
+
+        if (left == 0) {
+            return false;
         }
+        left = TP_MIN(left, len);
+        at += left;
+        len -= left;
     }
-    return len == 0;
+    return true;
 }
 
 /* ---- events ---- */
@@ -275,6 +291,14 @@ prepare(struct tp_ampi_comm *comm, struct tp_ampi_win *win, MPI_Info info)
     return win->handle != 0 && win->parts != NULL ? MPI_SUCCESS : MPI_ERR_NO_MEM;
 }
 
+static void
+set_part(struct tp_ampi_part *to, const struct part *from)
+{
+    to->base = from->base;
+    to->size = from->size;
+    to->unit = from->unit;
+}
+
 static int
 fill(struct tp_ampi_win *win)
 {
@@ -288,12 +312,11 @@ fill(struct tp_ampi_win *win)
     }
     if (error == MPI_SUCCESS) {
         own.base = (uint64_t)(uintptr_t)win->base;
+        set_part(&win->parts[win->comm->rank], &own); /* others may access it at once */
         error = exchange(win, &own, all);
     }
     for (int i = 0; error == MPI_SUCCESS && i < win->comm->size; i++) {
-        win->parts[i].base = all[i].base;
-        win->parts[i].size = all[i].size;
-        win->parts[i].unit = all[i].unit;
+        set_part(&win->parts[i], &all[i]);
     }
     tp_free(all);
     return error;
@@ -422,27 +445,26 @@ int
 PMPI_Win_shared_query(MPI_Win handle, int rank, MPI_Aint *size, int *unit, void *base)
 {
     struct tp_ampi_win *win = tp_ampi_win_find(handle);
+    void *at = NULL;
 
     if (win == NULL) {
         return MPI_ERR_WIN;
     }
-    if (win->flavor != MPI_WIN_FLAVOR_SHARED) {
-        return tp_ampi_win_error(win, MPI_ERR_RMA_FLAVOR,
-                                 "MPI_Win_shared_query: the window is not shared");
-    }
     for (int i = 0; rank == MPI_PROC_NULL && i < win->comm->size; i++) {
         rank = win->parts[i].size > 0 ? i : rank; /* the first that has memory */
     }
-    if (rank == MPI_PROC_NULL) {
-        rank = 0;
-    }
+    rank = rank == MPI_PROC_NULL ? 0 : rank;
     if (rank < 0 || rank >= win->comm->size) {
         return tp_ampi_win_error(win, MPI_ERR_RANK, "MPI_Win_shared_query: rank %d",
                                  rank);
     }
-    *size = (MPI_Aint)win->parts[rank].size;
+    if (win->parts[rank].size !=
+        0) { /* memory that is not shared has no address here */
+        at = win->parts[rank].mapped;
+    }
+    *size = at != NULL ? (MPI_Aint)win->parts[rank].size : 0;
     *unit = win->parts[rank].unit;
-    memcpy(base, &win->parts[rank].mapped, sizeof(void *));
+    memcpy(base, &at, sizeof(at));
     return MPI_SUCCESS;
 }
 TP_MPI_NAME(Win_shared_query);

@@ -416,7 +416,7 @@ set_element(struct job *job, const struct tp_ampi_type *type)
     const struct tp_ampi_type *element = tp_ampi_type_get(type->element);
 
     job->unit = 1;
-    if (job->wish == TP_AMPI_PUT || job->wish == TP_AMPI_GET) {
+    if (job->wish == TP_AMPI_PUT || job->wish == TP_AMPI_GET || type->size == 0) {
         return MPI_SUCCESS;
     }
     if (element == NULL || (!element->dense && type != element)) {

@@ -101,6 +101,9 @@ tp_ampi_win_flush(struct tp_ampi_win *win, int first, int end, bool remote)
             tp_ampi_win_tell(win, i, TP_AMPI_FLUSH, 0);
         }
     }
+    if (is_complete(win, &range)) {
+        tp_ampi_yield(); /* a program may poll with accesses that are direct */
+    }
     tp_ampi_win_wait(win, is_complete, &range);
 }
 

@@ -344,6 +344,24 @@ test_shared(void)
     MPI_Comm_free(&machine);
 }
 
+/* A rank may access others as soon as it has the window. */
+static void
+test_begin(void)
+{
+    int part = rank, got;
+    MPI_Win win;
+
+    for (int i = 0; i < ROUNDS; i++) {
+        got = -1;
+        MPI_Win_create(&part, sizeof(part), 1, MPI_INFO_NULL, MPI_COMM_WORLD, &win);
+        MPI_Win_lock_all(MPI_MODE_NOCHECK, win);
+        MPI_Get(&got, 1, MPI_INT, after, 0, 1, MPI_INT, win);
+        MPI_Win_unlock_all(win);
+        expect(got == after, "got at once", got);
+        MPI_Win_free(&win);
+    }
+}
+
 static void
 test_attributes(void)
 {
@@ -402,6 +420,7 @@ main(int argc, char **argv)
     test_requests();
     test_dynamic();
     test_shared();
+    test_begin();
     test_attributes();
     MPI_Allreduce(&failures, &all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
     if (rank == 0) {
