@@ -120,21 +120,37 @@ run(const struct tp_ampi_call *call)
                : error;
 }
 
-static int
-run_light(void *arg)
+enum form { BLOCKING, NON_BLOCKING, PERSISTENT };
+
+static void
+destroy_call(void *arg)
 {
     struct tp_ampi_call *call = arg;
-    int error = run(call);
 
     tp_ampi_type_unref(call->in.type);
     tp_ampi_type_unref(call->out.type);
+    tp_ampi_op_unref(call->op);
     tp_ampi_comm_unref(call->comm);
     tp_free(call);
+}
+
+static int
+run_again(void *arg)
+{
+    return run(arg);
+}
+
+static int
+run_light(void *arg)
+{
+    int error = run(arg);
+
+    destroy_call(arg);
     return error;
 }
 
 static int
-start_light(const struct tp_ampi_call *call, MPI_Request *ret)
+start_light(const struct tp_ampi_call *call, enum form form, MPI_Request *ret)
 {
     struct tp_ampi_call *copy = tp_memdup(call, sizeof(*call), "MPI collective");
     int error = MPI_ERR_NO_MEM;
@@ -143,18 +159,21 @@ start_light(const struct tp_ampi_call *call, MPI_Request *ret)
         copy->comm->refs++;
         tp_ampi_type_ref(copy->in.type);
         tp_ampi_type_ref(copy->out.type);
-        error = tp_ampi_start_light(run_light, copy, ret);
+        tp_ampi_op_ref(copy->op);
+        error = form == PERSISTENT
+                    ? tp_ampi_init_light(run_again, destroy_call, copy, ret)
+                    : tp_ampi_start_light(run_light, copy, ret);
     }
     return tp_ampi_error(call->comm, error, "%s: no memory", call->name);
 }
 
 /*
- * Runs a call, or starts it if it has a request. @param out_ranks, in_ranks  blocks of each side
+ * Runs a call, starts it, or makes it ready for MPI_Start(). @param out_ranks, in_ranks  blocks of each side
  * that this rank uses
  */
 static int
 begin(MPI_Comm handle, struct tp_ampi_call *call, int out_ranks, int in_ranks,
-      MPI_Request *request)
+      enum form form, MPI_Request *request)
 {
     int error;
 
@@ -162,7 +181,7 @@ begin(MPI_Comm handle, struct tp_ampi_call *call, int out_ranks, int in_ranks,
     error = check(call, out_ranks, in_ranks);
     (void)handle;
     if (error == MPI_SUCCESS) {
-        error = request != NULL ? start_light(call, request) : run(call);
+        error = form != BLOCKING ? start_light(call, form, request) : run(call);
     }
     return error;
 }
@@ -207,7 +226,7 @@ find(MPI_Comm handle, const char *name)
 #define UNPACK(...) __VA_ARGS__
 #define COLLECTIVE(Name, Iname, algorithm, params, args, outs, out_ranks, ins,         \
                    in_ranks, operation, from)                                          \
-    static int start_##Name(UNPACK params, MPI_Request *request,                       \
+    static int start_##Name(UNPACK params, enum form form, MPI_Request *request,       \
                             const char *call_name)                                     \
     {                                                                                  \
         struct tp_ampi_comm *comm;                                                     \
@@ -223,21 +242,27 @@ find(MPI_Comm handle, const char *name)
                                         .in = ins,                                     \
                                         .op = operation,                               \
                                         .root = from};                                 \
-            error = begin(comm_handle, &call, out_ranks, in_ranks, request);           \
+            error = begin(comm_handle, &call, out_ranks, in_ranks, form, request);     \
         }                                                                              \
         tp_ampi_leave();                                                               \
         return error;                                                                  \
     }                                                                                  \
     int PMPI_##Name(UNPACK params)                                                     \
     {                                                                                  \
-        return start_##Name(UNPACK args, NULL, "MPI_" #Name);                          \
+        return start_##Name(UNPACK args, BLOCKING, NULL, "MPI_" #Name);                \
     }                                                                                  \
     TP_MPI_NAME(Name);                                                                 \
     int PMPI_##Iname(UNPACK params, MPI_Request *request)                              \
     {                                                                                  \
-        return start_##Name(UNPACK args, request, "MPI_" #Iname);                      \
+        return start_##Name(UNPACK args, NON_BLOCKING, request, "MPI_" #Iname);        \
     }                                                                                  \
-    TP_MPI_NAME(Iname)
+    TP_MPI_NAME(Iname);                                                                \
+    int PMPI_##Name##_init(UNPACK params, MPI_Info info, MPI_Request *request)         \
+    {                                                                                  \
+        (void)info; /* no hints are known */                                           \
+        return start_##Name(UNPACK args, PERSISTENT, request, "MPI_" #Name "_init");   \
+    }                                                                                  \
+    TP_MPI_NAME(Name##_init)
 
 /* clang-format off */
 COLLECTIVE(Barrier, Ibarrier, barrier, (MPI_Comm comm_handle), (comm_handle),

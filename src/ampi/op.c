@@ -270,6 +270,7 @@ PMPI_Op_create(MPI_User_function *fn, int commutes, MPI_Op *ret)
 
     *ret = MPI_OP_NULL;
     if (op != NULL) {
+        op->refs = 1;
         op->fn = fn;
         op->commutes = commutes != 0;
         op->handle = tp_ampi_handle_create(TP_AMPI_OP, op);
@@ -283,6 +284,29 @@ PMPI_Op_create(MPI_User_function *fn, int commutes, MPI_Op *ret)
 }
 TP_MPI_NAME(Op_create);
 
+void
+tp_ampi_op_ref(MPI_Op handle)
+{
+    struct tp_ampi_op *op =
+        tp_ampi_is_predefined(handle) ? NULL : tp_ampi_handle_get(handle, TP_AMPI_OP);
+
+    if (op != NULL) {
+        op->refs++;
+    }
+}
+
+void
+tp_ampi_op_unref(MPI_Op handle)
+{
+    struct tp_ampi_op *op =
+        tp_ampi_is_predefined(handle) ? NULL : tp_ampi_handle_get(handle, TP_AMPI_OP);
+
+    if (op != NULL && --op->refs == 0) {
+        tp_ampi_handle_destroy(handle);
+        tp_free(op);
+    }
+}
+
 int
 PMPI_Op_free(MPI_Op *handle)
 {
@@ -292,8 +316,7 @@ PMPI_Op_free(MPI_Op *handle)
         return tp_ampi_error(NULL, MPI_ERR_OP, "%#x is no operation that is freed",
                              *handle);
     }
-    tp_ampi_handle_destroy(*handle);
-    tp_free(op);
+    tp_ampi_op_unref(*handle);
     *handle = MPI_OP_NULL;
     return MPI_SUCCESS;
 }

@@ -7,6 +7,7 @@
 
 struct tp_ampi_op {
     int handle;
+    unsigned refs; /**< the program's, and those of calls under way */
     MPI_User_function *fn; /**< NULL: predefined */
     bool commutes;
 };
@@ -14,6 +15,9 @@ struct tp_ampi_op {
 /** @return whether the operation exists, and takes elements of this type */
 bool tp_ampi_op_fits(MPI_Op op, MPI_Datatype type);
 bool tp_ampi_op_commutes(MPI_Op op);
+/** Calls under way use an operation that the program may free. */
+void tp_ampi_op_ref(MPI_Op op);
+void tp_ampi_op_unref(MPI_Op op);
 /** inout[i] = in[i] op inout[i]: @p in comes from lower ranks. */
 void tp_ampi_op_apply(MPI_Op op, const void *in, void *inout, size_t count,
                       MPI_Datatype type);

@@ -93,6 +93,7 @@ define(MPI_Datatype handle, const char *name, size_t align)
                                   .dense = true,
                                   .size = SIZE_OF(handle),
                                   .align = align,
+                                  .elements = 1,
                                   .ub = (MPI_Aint)SIZE_OF(handle),
                                   .true_ub = (MPI_Aint)SIZE_OF(handle),
                                   .element = handle,
@@ -116,6 +117,7 @@ define_pair(MPI_Datatype handle, const char *name, size_t align, size_t at,
         runs[1] = (struct tp_ampi_run){(MPI_Aint)at, second};
         type->run_count = 2;
     }
+    type->elements = 2;
     type->true_ub = (MPI_Aint)end;
     type->ub = (MPI_Aint)((end + align - 1) / align * align);
     type->dense = type->ub == (MPI_Aint)type->size;
@@ -216,6 +218,7 @@ add_bounds(struct tp_ampi_type *type, const struct tp_ampi_block *block, bool is
     type->ub = is_first ? ub : TP_MAX(type->ub, ub);
     type->align = TP_MAX(type->align, old->align);
     type->size += block->length * old->size;
+    type->elements += block->length * old->elements;
     type->element =
         is_first || type->element == old->element ? old->element : MPI_DATATYPE_NULL;
 }

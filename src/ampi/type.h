@@ -17,6 +17,7 @@ struct tp_ampi_type {
     bool committed;
     bool dense; /**< elements lie one after the other, without gaps, from offset 0 */
     size_t size, align;
+    size_t elements; /**< basic ones in an element: a pair has two */
     MPI_Aint lb, ub, true_lb, true_ub;
     MPI_Datatype
         element; /**< the predefined type it consists of; MPI_DATATYPE_NULL: several */

@@ -221,7 +221,7 @@ PMPI_Get_count(const MPI_Status *status, MPI_Datatype handle, int *count)
 }
 TP_MPI_NAME(Get_count);
 
-/* Basic elements of a type of one element; MPI_UNDEFINED for a part of one of several. */
+/* Basic elements; MPI_UNDEFINED for a part of a type that consists of several. */
 int
 PMPI_Get_elements_x(const MPI_Status *status, MPI_Datatype handle, MPI_Count *count)
 {
@@ -230,6 +230,10 @@ PMPI_Get_elements_x(const MPI_Status *status, MPI_Datatype handle, MPI_Count *co
 
     if (type == NULL) {
         return MPI_ERR_TYPE;
+    }
+    if (type->size != 0 && bytes % type->size == 0) {
+        *count = (MPI_Count)(bytes / type->size * type->elements);
+        return MPI_SUCCESS;
     }
     size = type->element != MPI_DATATYPE_NULL ? tp_ampi_type_size(type->element) : 0;
     *count = bytes == 0                       ? 0

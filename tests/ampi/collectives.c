@@ -383,6 +383,38 @@ types(void)
     MPI_Type_free(&scattered);
 }
 
+/* Persistent calls, started again with other operands. */
+static void
+persistent(void)
+{
+    MPI_Request requests[3];
+    int number = 0, sum = 0, root_number = 0;
+
+    MPI_Allreduce_init(&number, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD,
+                       MPI_INFO_NULL, &requests[0]);
+    MPI_Bcast_init(&root_number, 1, MPI_INT, size - 1, MPI_COMM_WORLD, MPI_INFO_NULL,
+                   &requests[1]);
+    MPI_Alltoall_init(out, 1, MPI_INT, in, 1, MPI_INT, MPI_COMM_WORLD, MPI_INFO_NULL,
+                      &requests[2]);
+    for (int i = 0; i < 4; i++) {
+        number = rank + i;
+        root_number = rank == size - 1 ? 100 + i : -1;
+        for (int r = 0; r < size; r++) {
+            out[r] = value(rank, r) + i;
+        }
+        MPI_Startall(3, requests);
+        MPI_Waitall(3, requests, MPI_STATUSES_IGNORE);
+        expect(sum == size * (size - 1) / 2 + i * size, "MPI_Allreduce_init", i);
+        expect(root_number == 100 + i, "MPI_Bcast_init", i);
+        for (int r = 0; r < size; r++) {
+            expect(in[r] == value(r, rank) + i, "MPI_Alltoall_init", r);
+        }
+    }
+    for (int i = 0; i < 3; i++) {
+        MPI_Request_free(&requests[i]);
+    }
+}
+
 /* More at the same time than there are light threads; communicators must not be mixed up. */
 static void
 duplicates_at_once(void)
@@ -427,6 +459,7 @@ main(int argc, char **argv)
     at_once(10);
     at_once(20000);
     types();
+    persistent();
     duplicates_at_once();
     MPI_Comm_split(MPI_COMM_WORLD, rank % 2, -rank, &half);
     MPI_Barrier(half);

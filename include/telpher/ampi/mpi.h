@@ -169,12 +169,31 @@ enum telpher_mpi_compare {
 #define MPI_ERR_PROC_FAILED 58
 #define MPI_ERR_LASTCODE 63
 
+/* Functions of attributes. */
+typedef int MPI_Comm_copy_attr_function(MPI_Comm comm, int keyval, void *extra,
+                                        void *in, void *out, int *flag);
+typedef int MPI_Comm_delete_attr_function(MPI_Comm comm, int keyval, void *value,
+                                          void *extra);
+typedef MPI_Comm_copy_attr_function MPI_Type_copy_attr_function;
+typedef MPI_Comm_copy_attr_function MPI_Win_copy_attr_function;
+typedef MPI_Comm_copy_attr_function MPI_Copy_function;
+typedef MPI_Comm_delete_attr_function MPI_Type_delete_attr_function;
+typedef MPI_Comm_delete_attr_function MPI_Win_delete_attr_function;
+typedef MPI_Comm_delete_attr_function MPI_Delete_function;
+
+/* Error handlers. */
+typedef void MPI_Comm_errhandler_function(MPI_Comm *comm, int *code, ...);
+typedef MPI_Comm_errhandler_function MPI_Win_errhandler_function;
+typedef MPI_Comm_errhandler_function MPI_Handler_function;
+typedef MPI_Comm_errhandler_function MPI_Comm_errhandler_fn;
+
 #ifdef __cplusplus
 }
 #endif
 
 #include "mpi_collective.h"
 #include "mpi_objects.h"
+#include "mpi_persistent.h"
 #include "mpi_point_to_point.h"
 #include "mpi_topology.h"
 #include "mpi_types.h"

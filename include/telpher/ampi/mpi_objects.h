@@ -43,17 +43,6 @@ TELPHER_MPI_CALL(int, Group_free, (MPI_Group * group));
 #define MPI_APPNUM 0x09000006
 #define MPI_LASTUSEDCODE 0x09000007
 
-typedef int MPI_Comm_copy_attr_function(MPI_Comm comm, int keyval, void *extra,
-                                        void *in, void *out, int *flag);
-typedef int MPI_Comm_delete_attr_function(MPI_Comm comm, int keyval, void *value,
-                                          void *extra);
-typedef MPI_Comm_copy_attr_function MPI_Type_copy_attr_function;
-typedef MPI_Comm_copy_attr_function MPI_Win_copy_attr_function;
-typedef MPI_Comm_copy_attr_function MPI_Copy_function;
-typedef MPI_Comm_delete_attr_function MPI_Type_delete_attr_function;
-typedef MPI_Comm_delete_attr_function MPI_Win_delete_attr_function;
-typedef MPI_Comm_delete_attr_function MPI_Delete_function;
-
 __attribute__((visibility("default"))) MPI_Comm_copy_attr_function MPI_COMM_DUP_FN,
     MPI_COMM_NULL_COPY_FN;
 __attribute__((visibility("default")))
@@ -105,10 +94,6 @@ TELPHER_MPI_CALL(int, Comm_get_info, (MPI_Comm comm, MPI_Info *ret));
 
 /* ---- error handlers ---- */
 
-typedef void MPI_Comm_errhandler_function(MPI_Comm *comm, int *code, ...);
-typedef MPI_Comm_errhandler_function MPI_Win_errhandler_function;
-typedef MPI_Comm_errhandler_function MPI_Handler_function;
-
 TELPHER_MPI_CALL(int, Comm_create_errhandler,
                  (MPI_Comm_errhandler_function * fn, MPI_Errhandler *ret));
 TELPHER_MPI_CALL(int, Comm_set_errhandler, (MPI_Comm comm, MPI_Errhandler handler));
@@ -122,8 +107,6 @@ TELPHER_MPI_CALL(int, Add_error_code, (int error_class, int *code));
 TELPHER_MPI_CALL(int, Add_error_string, (int code, const char *text));
 
 /* ---- names that MPI 3 removed, which programs still use ---- */
-
-typedef MPI_Comm_errhandler_function MPI_Comm_errhandler_fn;
 
 TELPHER_MPI_CALL(int, Attr_get, (MPI_Comm comm, int keyval, void *value, int *flag));
 TELPHER_MPI_CALL(int, Attr_put, (MPI_Comm comm, int keyval, void *value));
