@@ -4,6 +4,7 @@
 #include "bench/bench.h"
 #include "bench/helper.h"
 #include "bench/launch/launch.h"
+#include "bench/mdr/mdr.h"
 #include "bench/notified/notified.h"
 #include "bench/ocl/reconnect.h"
 #include "bench/ranks/compare.h"
@@ -30,6 +31,8 @@ static const char head[] =
     "  compare     a channel over shared memory and that MPI, in turns\n\n"
     "With parents and workers of an MPI program:\n"
     "  launch      what it costs to start kernels on the workers\n\n"
+    "Between two processes of telpher launch:\n"
+    "  mdr         entry methods of objects, beside messages and channels, in turns\n\n"
     "Between ranks of a kernel, light threads here:\n"
     "  notified    puts and notifications, with floors\n\n"
     "  check       whether each pattern below is right, and finds a wrong byte\n\n"
@@ -74,6 +77,9 @@ run_command(int argc, char **argv)
     }
     if (strcmp(argv[1], "launch") == 0) {
         return launch_main(argc - 1, argv + 1);
+    }
+    if (strcmp(argv[1], "mdr") == 0) {
+        return mdr_main(argc - 1, argv + 1);
     }
     if (strcmp(argv[1], "notified") == 0) {
         return notified_main(argc - 1, argv + 1);

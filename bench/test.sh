@@ -32,6 +32,15 @@ has_matplotlib() {
     python3 -c 'import matplotlib' 2>/dev/null || /usr/bin/python3 -c 'import matplotlib' 2>/dev/null
 }
 
+mdr() {
+    expect 0 "$(dirname "$bench")/telpher" launch -n 2 -- "$bench" mdr -b 2 -n 20
+    for size in 8 256 65536 1048576; do
+        awk -v size=$size '$1 == size && NF == 6 && $4 > 0 { found = 1 } END { exit !found }' "$dir/out" ||
+            die "no row of $size bytes"
+    done
+    expect 2 "$bench" mdr
+    grep -q 'needs two processes' "$dir/err" || die "one process is not refused"
+}
 options() {
     expect 0 "$bench" --version
     grep -Eq '^telpher-bench [0-9]+\.[0-9]+\.[0-9]+$' "$dir/out" || die "no version"

@@ -46,8 +46,14 @@ uint32_t
 telpher_mdr_home(const telpher_mdr *mdr, const telpher_mdr_array *array,
                  telpher_mdr_index index)
 {
-    uint64_t linear, total = array->dims <= 3 ? tp_mdr_total(mdr, array) : 0;
+    uint64_t linear, total;
 
+    if (array->dims == 0) {
+        return tp_mdr_key(array, index, &linear) && linear < mdr->size
+                   ? (uint32_t)linear
+                   : UINT32_MAX;
+    }
+    total = array->dims <= 3 ? tp_mdr_total(mdr, array) : 0;
     if (array->dims <= 3 && tp_mdr_is_sparse(array)) {
         return tp_mdr_key(array, index, &linear)
                    ? (uint32_t)(tp_hash_add(TP_HASH_START, &linear, sizeof(linear)) %
