@@ -95,7 +95,6 @@ struct tp_ampi_comm {
     MPI_Errhandler errhandler;
     char name[MPI_MAX_OBJECT_NAME];
     struct tp_ampi_attribute *attributes;
-    struct tp_ampi_info *info; /**< hints; NULL: none */
     void *topology; /**< NULL: none */
     uint32_t duplicates; /**< duplications started */
     uint32_t collectives; /**< non-blocking ones started: tags of their messages */

@@ -12,6 +12,7 @@
 struct keyval {
     int handle;
     unsigned refs; /* the program's and those of attributes */
+    bool freed; /* the program's use has ended */
     enum tp_ampi_kind kind;
     MPI_Comm_copy_attr_function *copy;
     MPI_Comm_delete_attr_function *del;
@@ -79,7 +80,10 @@ tp_ampi_keyval_free(int *keyval)
     if (key == NULL) {
         return tp_ampi_error(NULL, MPI_ERR_KEYVAL, "%#x is no attribute key", *keyval);
     }
-    unref(key);
+    if (!key->freed) { /* programs may keep a copy of a key that attributes still use */
+        key->freed = true;
+        unref(key);
+    }
     *keyval = MPI_KEYVAL_INVALID;
     return MPI_SUCCESS;
 }
@@ -328,20 +332,6 @@ find_comm(MPI_Comm handle)
     return comm;
 }
 
-/* Predefined types are shared by all ranks of a process. */
-static struct tp_ampi_type *
-find_type(MPI_Datatype handle)
-{
-    struct tp_ampi_type *type = tp_ampi_type_find(handle);
-
-    if (type != NULL && tp_ampi_is_predefined(handle)) {
-        (void)tp_ampi_error(NULL, MPI_ERR_TYPE, "%s cannot have attributes here",
-                            type->name);
-        return NULL;
-    }
-    return type;
-}
-
 /* ATTRIBUTES(room, class of the error, function that finds the object, its structure) */
 #define ATTRIBUTES(kind, name, none, finder, object_type)                              \
     int PMPI_##name##_set_attr(int handle, int keyval, void *value)                    \
@@ -364,12 +354,12 @@ find_type(MPI_Datatype handle)
     TP_MPI_NAME(name##_delete_attr)
 
 ATTRIBUTES(TP_AMPI_COMM, Comm, MPI_ERR_COMM, find_comm, struct tp_ampi_comm);
-ATTRIBUTES(TP_AMPI_TYPE, Type, MPI_ERR_TYPE, find_type, struct tp_ampi_type);
+ATTRIBUTES(TP_AMPI_TYPE, Type, MPI_ERR_TYPE, tp_ampi_type_find, struct tp_ampi_type);
 
 int
 PMPI_Type_get_attr(MPI_Datatype handle, int keyval, void *value, int *flag)
 {
-    struct tp_ampi_type *type = find_type(handle);
+    struct tp_ampi_type *type = tp_ampi_type_find(handle);
 
     return type == NULL ? MPI_ERR_TYPE
                         : tp_ampi_attribute_get(&type->attributes, TP_AMPI_TYPE, keyval,

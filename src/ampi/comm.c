@@ -86,7 +86,6 @@ tp_ampi_comm_unref(struct tp_ampi_comm *comm)
         }
         tp_ampi_group_unref(comm->group);
         tp_ampi_errhandler_unref(comm->errhandler);
-        tp_ampi_info_destroy(comm->info);
         tp_ampi_topology_unref(comm->topology);
         tp_free(comm);
     }
@@ -433,55 +432,40 @@ PMPI_Comm_compare(MPI_Comm one, MPI_Comm other, int *result)
 }
 TP_MPI_NAME(Comm_compare);
 
-/* A copy with the attributes whose callbacks say so, and with hints. */
+/* A copy with the attributes whose callbacks say so. */
 static int
-duplicate(struct tp_ampi_comm *comm, struct ticket ticket,
-          const struct tp_ampi_info *info, struct tp_ampi_comm **ret)
+duplicate(struct tp_ampi_comm *comm, struct ticket ticket, MPI_Comm *ret)
 {
-    int error = dup_with(comm, ticket, ret);
+    struct tp_ampi_comm *copy;
+    int error = dup_with(comm, ticket, &copy);
 
     if (error != MPI_SUCCESS) {
         return tp_ampi_error(comm, error, "cannot duplicate %s", comm->name);
     }
-    error =
-        tp_ampi_attributes_copy(&comm->attributes, comm->handle, &(*ret)->attributes);
-    if (error == MPI_SUCCESS && info != NULL) {
-        (*ret)->info = tp_ampi_info_dup(info);
-    }
+    error = tp_ampi_attributes_copy(&comm->attributes, comm->handle, &copy->attributes);
     if (error != MPI_SUCCESS) {
-        (void)tp_ampi_attributes_delete(&(*ret)->attributes, (*ret)->handle);
-        tp_ampi_handle_destroy((*ret)->handle);
-        tp_ampi_comm_unref(*ret);
-        error = tp_ampi_error(comm, error, "an attribute of %s cannot be copied",
-                              comm->name);
+        (void)tp_ampi_attributes_delete(&copy->attributes, copy->handle);
+        tp_ampi_handle_destroy(copy->handle);
+        tp_ampi_comm_unref(copy);
+        return tp_ampi_error(comm, error, "an attribute of %s cannot be copied",
+                             comm->name);
     }
-    return error;
-}
-
-static int
-duplicate_for_call(MPI_Comm handle, const struct tp_ampi_info *info, MPI_Comm *ret)
-{
-    struct tp_ampi_comm *comm = find(handle), *copy;
-    int error;
-
-    *ret = MPI_COMM_NULL;
-    if (comm == NULL) {
-        return MPI_ERR_COMM;
-    }
-    error = duplicate(comm, take_ticket(comm), info != NULL ? info : comm->info, &copy);
-    if (error == MPI_SUCCESS) {
-        *ret = copy->handle;
-    }
-    return error;
+    *ret = copy->handle;
+    return MPI_SUCCESS;
 }
 
 int
 PMPI_Comm_dup(MPI_Comm handle, MPI_Comm *ret)
 {
-    int error;
+    struct tp_ampi_comm *comm;
+    int error = MPI_ERR_COMM;
 
+    *ret = MPI_COMM_NULL;
     tp_ampi_enter();
-    error = duplicate_for_call(handle, NULL, ret);
+    comm = find(handle);
+    if (comm != NULL) {
+        error = duplicate(comm, take_ticket(comm), ret);
+    }
     tp_ampi_leave();
     return error;
 }
@@ -490,17 +474,8 @@ TP_MPI_NAME(Comm_dup);
 int
 PMPI_Comm_dup_with_info(MPI_Comm handle, MPI_Info info, MPI_Comm *ret)
 {
-    static struct tp_ampi_info *none;
-    int error;
-
-    tp_ampi_enter();
-    if (none == NULL) {
-        none = tp_ampi_info_create();
-    }
-    error = duplicate_for_call(
-        handle, info != MPI_INFO_NULL ? tp_ampi_info_get(info) : none, ret);
-    tp_ampi_leave();
-    return error;
+    (void)info; /* there is no hint that matters here */
+    return PMPI_Comm_dup(handle, ret);
 }
 TP_MPI_NAME(Comm_dup_with_info);
 
@@ -515,12 +490,8 @@ static int
 idup(void *arg)
 {
     struct idup *call = arg;
-    struct tp_ampi_comm *copy;
-    int error = duplicate(call->comm, call->ticket, call->comm->info, &copy);
+    int error = duplicate(call->comm, call->ticket, call->ret);
 
-    if (error == MPI_SUCCESS) {
-        *call->ret = copy->handle;
-    }
     tp_ampi_comm_unref(call->comm);
     tp_free(call);
     return error;
@@ -669,31 +640,27 @@ PMPI_Comm_free(MPI_Comm *handle)
 TP_MPI_NAME(Comm_free);
 
 int
+PMPI_Comm_disconnect(MPI_Comm *handle)
+{
+    return PMPI_Comm_free(handle); /* operations under way keep it */
+}
+TP_MPI_NAME(Comm_disconnect);
+
+/* Hints that an implementation does not know are ignored: MPI-3.1, 6.4.4. */
+int
 PMPI_Comm_set_info(MPI_Comm handle, MPI_Info info)
 {
-    struct tp_ampi_comm *comm = find(handle);
-    struct tp_ampi_info *hints;
-
-    if (comm == NULL) {
-        return MPI_ERR_COMM;
-    }
-    hints = tp_ampi_info_get(info);
-    tp_ampi_info_destroy(comm->info);
-    comm->info = hints != NULL ? tp_ampi_info_dup(hints) : NULL;
-    return MPI_SUCCESS;
+    (void)info;
+    return find(handle) != NULL ? MPI_SUCCESS : MPI_ERR_COMM;
 }
 TP_MPI_NAME(Comm_set_info);
 
 int
 PMPI_Comm_get_info(MPI_Comm handle, MPI_Info *ret)
 {
-    struct tp_ampi_comm *comm = find(handle);
-
-    if (comm == NULL) {
-        return MPI_ERR_COMM;
-    }
-    return tp_ampi_info_give(
-        comm->info != NULL ? tp_ampi_info_dup(comm->info) : tp_ampi_info_create(), ret);
+    *ret = MPI_INFO_NULL;
+    return find(handle) != NULL ? tp_ampi_info_give(tp_ampi_info_create(), ret)
+                                : MPI_ERR_COMM;
 }
 TP_MPI_NAME(Comm_get_info);
 

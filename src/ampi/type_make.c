@@ -285,6 +285,13 @@ PMPI_Type_dup(MPI_Datatype old, MPI_Datatype *ret)
         tp_ampi_type_get(*ret)->committed = type->committed;
         error = tp_ampi_attributes_copy(&type->attributes, old,
                                         &tp_ampi_type_get(*ret)->attributes);
+        if (error != MPI_SUCCESS) {
+            (void)tp_ampi_attributes_delete(&tp_ampi_type_get(*ret)->attributes, *ret);
+            tp_ampi_type_unref(*ret);
+            *ret = MPI_DATATYPE_NULL;
+            error = tp_ampi_error(NULL, error, "an attribute of %s cannot be copied",
+                                  type->name);
+        }
     }
     return error;
 }

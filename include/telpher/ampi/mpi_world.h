@@ -39,6 +39,7 @@ TELPHER_MPI_CALL(int, Comm_split, (MPI_Comm comm, int color, int key, MPI_Comm *
 TELPHER_MPI_CALL(int, Comm_split_type,
                  (MPI_Comm comm, int type, int key, MPI_Info info, MPI_Comm *ret));
 TELPHER_MPI_CALL(int, Comm_free, (MPI_Comm * comm));
+TELPHER_MPI_CALL(int, Comm_disconnect, (MPI_Comm * comm));
 TELPHER_MPI_CALL(int, Comm_group, (MPI_Comm comm, MPI_Group *group));
 TELPHER_MPI_CALL(int, Comm_test_inter, (MPI_Comm comm, int *flag));
 TELPHER_MPI_CALL(int, Comm_remote_size, (MPI_Comm comm, int *size));
