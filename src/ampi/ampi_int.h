@@ -96,7 +96,7 @@ struct tp_ampi_comm {
     char name[MPI_MAX_OBJECT_NAME];
     struct tp_ampi_attribute *attributes;
     void *topology; /**< NULL: none */
-    uint32_t duplicates; /**< duplications started */
+    uint32_t duplicates, duplicated; /**< started; ended, of an intercommunicator */
     uint32_t collectives; /**< non-blocking ones started: tags of their messages */
 };
 

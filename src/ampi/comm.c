@@ -189,6 +189,7 @@ tp_ampi_comm_agree(struct tp_ampi_comm *comm, const struct tp_ampi_group *group,
 
 /* What a duplication takes when it is called: several may be under way, and run in any order. */
 struct ticket {
+    uint32_t number;
     int tag;
     uint32_t context;
 };
@@ -196,7 +197,10 @@ struct ticket {
 static struct ticket
 take_ticket(struct tp_ampi_comm *comm)
 {
-    return (struct ticket){.tag = TAG_DUPLICATE + (int)(comm->duplicates++ & 0xffff),
+    uint32_t number = comm->duplicates++;
+
+    return (struct ticket){.number = number,
+                           .tag = TAG_DUPLICATE + (int)(number & 0xffff),
                            .context = propose_context(comm->owner)};
 }
 
@@ -207,7 +211,12 @@ dup_with(struct tp_ampi_comm *comm, struct ticket ticket, struct tp_ampi_comm **
     int error;
 
     if (comm->local != NULL) {
-        return tp_ampi_intercomm_dup(comm, ret);
+        while (comm->duplicated != ticket.number) {
+            tp_ampi_yield(); /* one after the other: their messages look alike */
+        }
+        error = tp_ampi_intercomm_dup(comm, ret);
+        comm->duplicated++;
+        return error;
     }
     error = agree(comm, comm->group, ticket.tag, ticket.context, &context);
     if (error != MPI_SUCCESS) {
