@@ -192,6 +192,7 @@ typedef MPI_Comm_errhandler_function MPI_Comm_errhandler_fn;
 #endif
 
 #include "mpi_collective.h"
+#include "mpi_fortran.h"
 #include "mpi_objects.h"
 #include "mpi_persistent.h"
 #include "mpi_point_to_point.h"

@@ -11,7 +11,7 @@ import sys
 # support.c has these, whose arguments Fortran passes in another way.
 BY_HAND = {
     "Init", "Init_thread", "Pcontrol", "Wtime", "Wtick", "Aint_add", "Aint_diff",
-    "Waitany", "Testany", "Waitsome", "Testsome",
+    "Info_get", "Info_get_string", "Waitany", "Testany", "Waitsome", "Testsome",
     "Comm_create_keyval", "Type_create_keyval", "Win_create_keyval", "Keyval_create",
     "Comm_set_attr", "Type_set_attr", "Win_set_attr", "Attr_put",
     "Comm_get_attr", "Type_get_attr", "Win_get_attr", "Attr_get",
@@ -114,6 +114,8 @@ def parse_constants(text):
             found[name] -= 1  # Fortran's texts have no end mark
     found.update(MPI_SOURCE=1, MPI_TAG=2, MPI_ERROR=3, MPI_ADDRESS_KIND=8, MPI_OFFSET_KIND=8, MPI_COUNT_KIND=8,
                  MPI_INTEGER_KIND=4)
+    for name in ("MPI_REAL2", "MPI_REAL16", "MPI_COMPLEX4", "MPI_COMPLEX32", "MPI_INTEGER16"):
+        found.setdefault(name, found["MPI_DATATYPE_NULL"])  # types that there are not
     return found
 
 
@@ -206,6 +208,8 @@ def main():
                                      "\n".join(write_call(*call, text) for call in calls))
     (results / "mpif.h").write_text(f"! {head}\n" + write_constants(constants))
     calls += [("Init", []), ("Init_thread", [("int", "required", ""), ("int*", "provided", "")])]
+    calls += [("Info_get", [("MPI_Info", "info", ""), ("char*", "key", ""), ("int", "valuelen", ""), ("char*", "value", ""),
+                            ("int*", "flag", "")])]
     (results / "mpi.f90").write_text(f"! {head}\n" + write_module(calls, constants))
 
 

@@ -111,6 +111,36 @@ FUNCTION(MPI_Aint, aint_add, Aint_add, (MPI_Aint * base, MPI_Aint *displacement)
 FUNCTION(MPI_Aint, aint_diff, Aint_diff, (MPI_Aint * one, MPI_Aint *other),
          (*one, *other))
 
+/* ---- texts of info objects: unchanged if there is no such key; lengths without an end mark ---- */
+
+FORTRAN(info_get, (int *info, char *key, int *length, char *value, int *flag,
+                   int *ierror, size_t key_length, size_t value_length))
+{
+    char *c_key = tp_fortran_text(key, key_length), c_value[TP_FORTRAN_TEXT] = "";
+
+    *ierror = PMPI_Info_get(*info, c_key, *length, c_value, flag);
+    if (*flag) {
+        tp_fortran_pad(c_value, value, value_length);
+    }
+    tp_free(c_key);
+}
+
+FORTRAN(info_get_string, (int *info, char *key, int *length, char *value, int *flag,
+                          int *ierror, size_t key_length, size_t value_length))
+{
+    char *c_key = tp_fortran_text(key, key_length), c_value[TP_FORTRAN_TEXT] = "";
+    int c_length = *length > 0 ? TP_MIN(*length + 1, (int)TP_FORTRAN_TEXT) : 0;
+
+    *ierror = PMPI_Info_get_string(*info, c_key, &c_length, c_value, flag);
+    if (*flag && *length > 0) {
+        tp_fortran_pad(c_value, value, value_length);
+    }
+    if (*flag) {
+        *length = c_length - 1;
+    }
+    tp_free(c_key);
+}
+
 /* ---- numbers of requests, which begin at 1 ---- */
 
 FORTRAN(waitany, (int *count, MPI_Request *requests, int *index, MPI_Status *status,
@@ -271,7 +301,9 @@ ATTRIBUTES(Win, win)
         (void)object;                                                                  \
         (void)keyval;                                                                  \
         (void)extra;                                                                   \
-        *out = *in;                                                                    \
+        if (copies) {                                                                  \
+            *out = *in;                                                                \
+        }                                                                              \
         *flag = copies;                                                                \
         *ierror = MPI_SUCCESS;                                                         \
     }
