@@ -166,7 +166,7 @@ tp_rma_group_agrees(struct tp_rma_run *run, const struct tp_rma_group *group,
 }
 
 void
-tp_rma_group_let_go(struct tp_rma_run *run, struct tp_rma_group *group,
+tp_rma_group_resume(struct tp_rma_run *run, struct tp_rma_group *group,
                     uint32_t generation, const struct tp_rma_rank *but)
 {
     atomic_store(&group->arrived, 0);
@@ -218,7 +218,7 @@ tp_rma_group_meet(struct tp_rma_lane *lane, struct tp_rma_group *group,
             fn(rank->run, group);
         }
         status = group->status; /* the others may soon arrive again */
-        tp_rma_group_let_go(rank->run, group, generation, rank);
+        tp_rma_group_resume(rank->run, group, generation, rank);
     } else {
         if (last) {
             tp_rma_spread_meet(lane, group, generation, fn);

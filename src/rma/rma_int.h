@@ -141,7 +141,7 @@ bool tp_rma_group_agrees(struct tp_rma_run *run, const struct tp_rma_group *grou
                          bool here_only);
 /** All ranks have arrived: resumes this process's members except @p but (may be
  *  NULL). */
-void tp_rma_group_let_go(struct tp_rma_run *run, struct tp_rma_group *group,
+void tp_rma_group_resume(struct tp_rma_run *run, struct tp_rma_group *group,
                          uint32_t generation, const struct tp_rma_rank *but);
 
 /** Fills this rank's slot for a call. */

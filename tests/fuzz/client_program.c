@@ -58,7 +58,7 @@ block(size_t size)
 
 /* A user event that is never set never ends. */
 static void
-let_go(cl_event event)
+end_user_event(cl_event event)
 {
     if (event != NULL) {
         (void)tp_clSetUserEventStatus(event, CL_COMPLETE);
@@ -74,7 +74,7 @@ keep_event(cl_event event)
     if (event == NULL) {
         return;
     }
-    let_go(*slot);
+    end_user_event(*slot);
     *slot = event;
     p.event_count++;
 }
@@ -433,7 +433,7 @@ static void
 drop(unsigned arg)
 {
     if (event_at(arg) != NULL) {
-        let_go(event_at(arg));
+        end_user_event(event_at(arg));
         p.events[(p.event_count - 1 - arg) % EVENTS] = NULL;
     }
 }

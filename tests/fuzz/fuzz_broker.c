@@ -418,9 +418,10 @@ step_last_words(struct input *in, struct client *c)
 {
     uint8_t which = input_u8(in);
     const struct tp_broker_session *s = session_at(which & 7);
-    const uint8_t *id = s != NULL && (which & 8) == 0
-                            ? s->id
-                            : broker.words[(which >> 4) % TP_BROKER_WORDS_MAX].session;
+    const uint8_t *id =
+        s != NULL && (which & 8) == 0
+            ? s->id
+            : broker.endings[(which >> 4) % TP_BROKER_ENDINGS_MAX].session;
     const struct tp_wire_last_words m = {.request = 5,
                                          .session = {TP_WIRE_SESSION_BYTES, id}};
 

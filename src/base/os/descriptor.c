@@ -29,7 +29,7 @@ is_socket(int fd)
  * @param nothing  one that is /dev/null since the first socket; -1 before
  * @return it */
 static int
-let_go(int fd, int nothing)
+replace_by_null(int fd, int nothing)
 {
     int kept;
 
@@ -51,7 +51,7 @@ let_go(int fd, int nothing)
 
 /* Calls nothing but what a signal's handler may. */
 static void
-let_all_go(void)
+replace_all(void)
 {
     int nothing = -1;
 
@@ -64,7 +64,7 @@ let_all_go(void)
         for (; bits != 0; bits &= bits - 1) {
             int fd = i * EACH + __builtin_ctzll(bits);
 
-            nothing = is_socket(fd) ? let_go(fd, nothing) : nothing;
+            nothing = is_socket(fd) ? replace_by_null(fd, nothing) : nothing;
         }
     }
 }
@@ -75,7 +75,7 @@ in_child(void)
     int state;
 
     (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
-    let_all_go();
+    replace_all();
     (void)pthread_setcancelstate(state, NULL);
 }
 

@@ -359,7 +359,7 @@ tp_comm_fragment_on_finish(telpher_context *ctx, struct tp_comm_unexpected *msg)
 /* Frees the fragments of a request that are in a list. @return false if there was
  * none */
 static bool
-let_go(telpher_request *req, struct tp_list *list)
+free_fragments(telpher_request *req, struct tp_list *list)
 {
     bool found = false;
 
@@ -376,9 +376,9 @@ bool
 tp_comm_fragment_stop(telpher_request *req, telpher_status why)
 {
     bool all_sent = !req->sends && req->next == req->len;
-    bool wait = let_go(req, &req->ctx->ready);
+    bool wait = free_fragments(req, &req->ctx->ready);
 
-    wait = let_go(req, &req->ctx->exported) || wait;
+    wait = free_fragments(req, &req->ctx->exported) || wait;
     if (req->status == TELPHER_IN_PROGRESS && (wait || !all_sent)) {
         req->status = why;
     } /* else all data is here, and the last device copy completes the request */

@@ -28,7 +28,7 @@
 enum {
     TP_BROKER_LISTENERS_MAX = 32,
     TP_BROKER_MESSAGES_MAX = 16, /**< messages of one executor in a row, for fairness */
-    TP_BROKER_WORDS_MAX = 64, /**< ended sessions whose end text is kept */
+    TP_BROKER_ENDINGS_MAX = 64, /**< ended sessions whose end text is kept */
     TP_BROKER_PAIRS_MAX = 256, /**< streams of other servers that a session expects */
 };
 
@@ -64,7 +64,7 @@ struct tp_broker_handshake {
 };
 
 /** End text of an ended session. */
-struct tp_broker_words {
+struct tp_broker_ending {
     uint8_t session[TP_WIRE_SESSION_BYTES];
     char text[TP_CONTROL_TEXT_BYTES]; /**< "" = an orderly end */
 };
@@ -97,8 +97,8 @@ struct tp_broker {
     size_t shaking_count; /**< connections whose handshake is under way */
     struct tp_list sessions;
     size_t session_count;
-    struct tp_broker_words words[TP_BROKER_WORDS_MAX]; /**< a ring */
-    size_t words_count; /**< entries ever written */
+    struct tp_broker_ending endings[TP_BROKER_ENDINGS_MAX]; /**< a ring */
+    size_t ending_count; /**< entries ever written */
     struct tp_broker_probe probe;
     struct tp_buf facts;
     uint32_t platform_count, device_count;
@@ -170,8 +170,9 @@ struct tp_broker_conn {
     struct tp_wire_header header;
     struct tp_session_numbers numbers;
     struct tp_broker_session *session; /**< command: owned; bulk: waits for it */
-    struct tp_broker_session *words_of; /**< a LAST_WORDS request waits for its end */
-    uint64_t words_request;
+    struct tp_broker_session
+        *asks_end_of; /**< a LAST_WORDS request waits for its end */
+    uint64_t end_request;
     uint8_t *in; /**< buffer of in_need bytes */
     size_t in_have, in_need;
     struct tp_buf out;
@@ -203,8 +204,8 @@ void tp_broker_conn_close(struct tp_broker *b, struct tp_broker_conn *c);
 /** Handles deadlines of connections that have passed. @return the next deadline */
 tp_ns tp_broker_conns_tick(struct tp_broker *b, tp_ns now);
 /** Answers the LAST_WORDS requests for @p s with @p text. */
-void tp_broker_conns_words(struct tp_broker *b, struct tp_broker_session *s,
-                           const char *text);
+void tp_broker_conns_report_end(struct tp_broker *b, struct tp_broker_session *s,
+                                const char *text);
 /** Passes the bulk streams that wait for the START of @p s to its executor. */
 void tp_broker_conns_started(struct tp_broker *b, struct tp_broker_session *s);
 /** Closes the bulk streams that wait for @p s, which will not start. */
@@ -245,8 +246,8 @@ telpher_status tp_broker_session_resume(struct tp_broker *b,
 struct tp_broker_session *tp_broker_pair_find(struct tp_broker *b, const uint8_t *id,
                                               struct tp_broker_pair **ret_pair);
 /** Finds the end text of an ended session. @return NULL: not kept */
-const struct tp_broker_words *tp_broker_words_find(struct tp_broker *b,
-                                                   const uint8_t *id);
+const struct tp_broker_ending *tp_broker_ending_find(struct tp_broker *b,
+                                                     const uint8_t *id);
 /** Ends executors that are stopped and whose client has gone. @return the next deadline */
 tp_ns tp_broker_sessions_tick(struct tp_broker *b, tp_ns now);
 /** Reaps children that have ended. */

@@ -253,7 +253,7 @@ may_read(const struct tp_broker_conn *c)
 {
     return c->state != TP_BROKER_HELD && c->state != TP_BROKER_CLOSING &&
            c->state != TP_BROKER_AWAIT_HELLO && c->state != TP_BROKER_SHAKING &&
-           tp_buf_len(&c->out) == 0 && c->words_of == NULL && !c->start_pending;
+           tp_buf_len(&c->out) == 0 && c->asks_end_of == NULL && !c->start_pending;
 }
 
 /* Reads up to the expected length. @return bytes; 0 = would block; -1 = end or error */
@@ -413,11 +413,11 @@ conn_ready(struct tp_broker *b, struct tp_broker_watch *w, uint32_t events)
 static void
 conn_late(struct tp_broker *b, struct tp_broker_conn *c)
 {
-    if (c->words_of != NULL) {
-        c->words_of = NULL;
+    if (c->asks_end_of != NULL) {
+        c->asks_end_of = NULL;
         c->deadline = TP_CLOCK_FOREVER;
-        if (tp_broker_conn_put_words(c, c->words_request, TELPHER_ERR_BUSY,
-                                     "the session still runs")) {
+        if (tp_broker_conn_put_last_words(c, c->end_request, TELPHER_ERR_BUSY,
+                                          "the session still runs")) {
             conn_drive(b, c);
             return;
         }
@@ -459,14 +459,14 @@ tp_broker_conns_tick(struct tp_broker *b, tp_ns now)
 }
 
 void
-tp_broker_conns_words(struct tp_broker *b, struct tp_broker_session *s,
-                      const char *text)
+tp_broker_conns_report_end(struct tp_broker *b, struct tp_broker_session *s,
+                           const char *text)
 {
     tp_list_for_each_entry(struct tp_broker_conn, c, &b->conns, link) {
-        if (c->words_of == s) {
-            c->words_of = NULL;
+        if (c->asks_end_of == s) {
+            c->asks_end_of = NULL;
             c->deadline = TP_CLOCK_FOREVER;
-            if (tp_broker_conn_put_words(c, c->words_request, TELPHER_OK, text)) {
+            if (tp_broker_conn_put_last_words(c, c->end_request, TELPHER_OK, text)) {
                 /* the loop sends it: driving it here might free other connections */
                 tp_broker_watch_change(b, &c->watch, EPOLLOUT);
             }

@@ -37,8 +37,8 @@ bool tp_broker_conn_next_frame(struct tp_broker_conn *c);
 /** Executes START, once all answers before it have been sent. */
 bool tp_broker_conn_hand_over(struct tp_broker *b, struct tp_broker_conn *c);
 /** Answers LAST_WORDS. @return false: no memory */
-bool tp_broker_conn_put_words(struct tp_broker_conn *c, uint64_t request,
-                              telpher_status status, const char *text);
+bool tp_broker_conn_put_last_words(struct tp_broker_conn *c, uint64_t request,
+                                   telpher_status status, const char *text);
 
 /** Sends what is queued; what follows has checksums. @return false: close it */
 bool tp_broker_conn_add_checksums(struct tp_broker_conn *c);

@@ -49,8 +49,8 @@ take_devices(struct tp_broker *b, struct tp_broker_conn *c, const uint8_t *end)
 }
 
 bool
-tp_broker_conn_put_words(struct tp_broker_conn *c, uint64_t request,
-                         telpher_status status, const char *text)
+tp_broker_conn_put_last_words(struct tp_broker_conn *c, uint64_t request,
+                              telpher_status status, const char *text)
 {
     struct tp_wire_last_words_reply m = {
         .request = request, .status = status, .text = {(uint32_t)strlen(text), text}};
@@ -61,31 +61,31 @@ tp_broker_conn_put_words(struct tp_broker_conn *c, uint64_t request,
 static bool
 take_last_words(struct tp_broker *b, struct tp_broker_conn *c, const uint8_t *end)
 {
-    const struct tp_broker_words *words;
+    const struct tp_broker_ending *ending;
     struct tp_wire_last_words m;
 
     if (!tp_wire_get_last_words(c->in, end, &m) ||
         m.session.len != TP_WIRE_SESSION_BYTES) {
         return tp_broker_conn_goodbye(b, c, TELPHER_ERR_PROTO, "malformed LAST_WORDS");
     }
-    words = tp_broker_words_find(b, m.session.data);
-    if (words != NULL) {
-        return tp_broker_conn_put_words(c, m.request, TELPHER_OK, words->text);
+    ending = tp_broker_ending_find(b, m.session.data);
+    if (ending != NULL) {
+        return tp_broker_conn_put_last_words(c, m.request, TELPHER_OK, ending->text);
     }
-    c->words_of = tp_broker_session_find(b, m.session.data);
-    if (c->words_of == NULL || c->words_of->pid == 0) {
-        c->words_of = NULL;
-        return tp_broker_conn_put_words(c, m.request, TELPHER_ERR_NOT_FOUND,
-                                        "no such session is known");
+    c->asks_end_of = tp_broker_session_find(b, m.session.data);
+    if (c->asks_end_of == NULL || c->asks_end_of->pid == 0) {
+        c->asks_end_of = NULL;
+        return tp_broker_conn_put_last_words(c, m.request, TELPHER_ERR_NOT_FOUND,
+                                             "no such session is known");
     }
-    if (c->words_of->text[0] != '\0') {
-        const char *text = c->words_of->text;
+    if (c->asks_end_of->text[0] != '\0') {
+        const char *text = c->asks_end_of->text;
 
-        c->words_of = NULL;
-        return tp_broker_conn_put_words(c, m.request, TELPHER_OK, text);
+        c->asks_end_of = NULL;
+        return tp_broker_conn_put_last_words(c, m.request, TELPHER_OK, text);
     }
     /* the kernel closes its sockets a moment before its process can be reaped */
-    c->words_request = m.request;
+    c->end_request = m.request;
     c->deadline = tp_clock_deadline(WORDS_TIME);
     return true;
 }

@@ -156,7 +156,7 @@ read_control(struct tp_broker *b, struct tp_broker_session *s)
         tp_descriptor_close(fd);
         if (msg.type == TP_CONTROL_TEXTS) {
             memcpy(s->text, msg.text, sizeof(s->text));
-            tp_broker_conns_words(b, s, s->text);
+            tp_broker_conns_report_end(b, s, s->text);
         } else if (msg.type == TP_CONTROL_AWAY) {
             s->away = msg.index != 0;
         } else if (msg.type == TP_CONTROL_OVER) {
@@ -384,14 +384,14 @@ tp_broker_session_resume(struct tp_broker *b, struct tp_broker_session *s,
                              : send_conn(s->control.fd, &msg, c);
 }
 
-const struct tp_broker_words *
-tp_broker_words_find(struct tp_broker *b, const uint8_t *id)
+const struct tp_broker_ending *
+tp_broker_ending_find(struct tp_broker *b, const uint8_t *id)
 {
-    size_t kept = TP_MIN(b->words_count, (size_t)TP_BROKER_WORDS_MAX);
+    size_t kept = TP_MIN(b->ending_count, (size_t)TP_BROKER_ENDINGS_MAX);
 
     for (size_t i = 0; i < kept; i++) {
-        if (tp_random_equal(b->words[i].session, id, TP_WIRE_SESSION_BYTES)) {
-            return &b->words[i];
+        if (tp_random_equal(b->endings[i].session, id, TP_WIRE_SESSION_BYTES)) {
+            return &b->endings[i];
         }
     }
     return NULL;
@@ -399,9 +399,9 @@ tp_broker_words_find(struct tp_broker *b, const uint8_t *id)
 
 /* Stores the end text of a session: from its executor, else from the wait status. */
 static const char *
-note_words(struct tp_broker *b, struct tp_broker_session *s, int wait_status)
+note_ending(struct tp_broker *b, struct tp_broker_session *s, int wait_status)
 {
-    struct tp_broker_words *w = &b->words[b->words_count++ % TP_BROKER_WORDS_MAX];
+    struct tp_broker_ending *w = &b->endings[b->ending_count++ % TP_BROKER_ENDINGS_MAX];
 
     memcpy(w->session, s->id, sizeof(w->session));
     if (s->text[0] != '\0') {
@@ -427,7 +427,7 @@ session_ended(struct tp_broker *b, struct tp_broker_session *s, int wait_status)
     if (s->control.fd >= 0) {
         (void)read_control(b, s);
     }
-    tp_broker_conns_words(b, s, note_words(b, s, wait_status));
+    tp_broker_conns_report_end(b, s, note_ending(b, s, wait_status));
     s->pid = 0;
     tp_broker_session_close(b, s);
 }

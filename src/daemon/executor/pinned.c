@@ -79,7 +79,7 @@ pin_memory(struct tp_exec_context *c, void *memory, uint64_t size,
         return false;
     }
     if (region != NULL) {
-        tp_exec_region_keep(region);
+        tp_exec_region_ref_memory(region);
     }
     tp_mutex_lock(&x->pins.lock);
     tp_list_push_back(&x->pins.all, &p->link);
@@ -148,7 +148,7 @@ unpin_memory(struct tp_exec *x, struct pin *p)
     (void)x->cl.ReleaseMemObject(p->native);
     if (p->region != NULL) {
         tp_budget_give(&x->pins.shared, p->size);
-        tp_exec_region_let_go(p->region);
+        tp_exec_region_unref_memory(p->region);
     }
     tp_free(p);
 }

@@ -40,7 +40,7 @@ tp_exec_user_event_close(struct tp_exec_event *ev)
 
 /* After its release the client can no longer set the event. */
 void
-tp_exec_event_let_go(struct tp_exec_object *o)
+tp_exec_event_on_release(struct tp_exec_object *o)
 {
     struct tp_exec_event *ev = tp_container_of(o, struct tp_exec_event, obj);
 

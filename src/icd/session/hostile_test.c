@@ -531,7 +531,7 @@ note(cl_int err)
 }
 
 static void CL_CALLBACK
-let_go(cl_event event, cl_int status, void *arg)
+release_event(cl_event event, cl_int status, void *arg)
 {
     (void)status, (void)arg;
     tp_clReleaseEvent(event);
@@ -626,7 +626,7 @@ use_events(cl_command_queue q, cl_mem mem, uint8_t *memory)
     note(tp_clEnqueueMarkerWithWaitList(q, event != NULL, event != NULL ? &event : NULL,
                                         &marker));
     if (event != NULL) {
-        note(tp_clSetEventCallback(event, CL_COMPLETE, let_go, NULL));
+        note(tp_clSetEventCallback(event, CL_COMPLETE, release_event, NULL));
     }
     if (marker != NULL) {
         err = tp_clWaitForEvents(1, &marker);

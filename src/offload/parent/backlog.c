@@ -17,7 +17,7 @@ drop_backlog(struct tp_offload_backlog *b)
     tp_list_remove(&b->link);
     tp_buf_fini(&b->records);
     tp_free(b);
-    if (after != NULL && --after->gates == 0 && after->let_go) {
+    if (after != NULL && --after->gates == 0 && after->is_released) {
         tp_free(after);
     }
 }

@@ -94,7 +94,7 @@ struct telpher_kernel_request {
     uint64_t number;
     bool done;
     unsigned gates; /**< gates that wait for it */
-    bool let_go; /**< freed by the program: the last gate frees it */
+    bool is_released; /**< freed by the program: the last gate frees it */
     telpher_status status;
     MPIX_Kernel_status result;
 };

@@ -90,7 +90,7 @@ finish_request(struct telpher_kernel_request *r, telpher_status status,
 void
 tp_offload_request_release(struct telpher_kernel_request *r)
 {
-    r->let_go = true;
+    r->is_released = true;
     if (r->gates == 0) {
         tp_free(r);
     }

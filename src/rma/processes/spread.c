@@ -181,7 +181,7 @@ finish(struct tp_rma_remote *r, struct tp_rma_group *group)
     forget_came(s, group);
     s->phase = 0;
     s->here = false;
-    tp_rma_group_let_go(r->run, group, s->generation, NULL);
+    tp_rma_group_resume(r->run, group, s->generation, NULL);
 }
 
 /* Takes the arrivals of this round, and ends it if they are complete. */

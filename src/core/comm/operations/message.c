@@ -65,7 +65,7 @@ discard_ordered(struct tp_comm_peer *peer, struct tp_comm_delivery *delivery)
 /* Drops one use of the message; calls the entry handler after the last use if no
  * buffer is missing. */
 static void
-let_go(struct incoming *in)
+drop_use(struct incoming *in)
 {
     in->under_way--;
     if (in->under_way != 0) {
@@ -88,7 +88,7 @@ buffer_came(void *user, telpher_status status, size_t len)
         in->msg.status = status;
     }
     in->left--;
-    let_go(in);
+    drop_use(in);
 }
 
 static struct incoming *
@@ -212,7 +212,7 @@ take_eager(struct incoming *in, const uint8_t *data, const uint64_t *lens)
         }
         data += len;
     }
-    let_go(in);
+    drop_use(in);
     return status;
 }
 

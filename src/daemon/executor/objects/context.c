@@ -94,10 +94,10 @@ tp_exec_on_context_create(struct tp_exec *x, const struct tp_wire_context_create
 }
 
 void
-tp_exec_context_let_go(struct tp_exec_object *o)
+tp_exec_context_on_release(struct tp_exec_object *o)
 {
     tp_exec_pin_no_more(tp_container_of(o, struct tp_exec_context, obj));
-    tp_exec_cache_let_go(o);
+    tp_exec_cache_on_release(o);
 }
 
 void
@@ -184,7 +184,7 @@ tp_exec_queue_forget_barrier(struct tp_exec_queue *q)
 
 /* Commands in the queue continue; their events hold the struct and see their end. */
 void
-tp_exec_queue_let_go(struct tp_exec_object *o)
+tp_exec_queue_on_release(struct tp_exec_object *o)
 {
     struct tp_exec_queue *q = tp_container_of(o, struct tp_exec_queue, obj);
 
@@ -402,7 +402,7 @@ TP_EXEC_ON_CREATE(sub_buffer, mem, mem, MEM, "clCreateSubBuffer")
 
 /* Native commands hold the native buffer themselves. */
 void
-tp_exec_mem_let_go(struct tp_exec_object *o)
+tp_exec_mem_on_release(struct tp_exec_object *o)
 {
     struct tp_exec_mem *mem = tp_container_of(o, struct tp_exec_mem, obj);
 

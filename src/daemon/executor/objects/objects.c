@@ -14,23 +14,25 @@
 /* What is said of an id that is none, and how objects end. */
 static const struct kind {
     int32_t invalid;
-    void (*let_go)(struct tp_exec_object *o);
+    void (*on_release)(struct tp_exec_object *o);
     void (*free)(struct tp_exec_object *o);
 } kinds[] = {
-    [TP_WIRE_KIND_CONTEXT] = {CL_INVALID_CONTEXT, tp_exec_context_let_go,
+    [TP_WIRE_KIND_CONTEXT] = {CL_INVALID_CONTEXT, tp_exec_context_on_release,
                               tp_exec_context_free},
-    [TP_WIRE_KIND_QUEUE] = {CL_INVALID_COMMAND_QUEUE, tp_exec_queue_let_go,
+    [TP_WIRE_KIND_QUEUE] = {CL_INVALID_COMMAND_QUEUE, tp_exec_queue_on_release,
                             tp_exec_queue_free},
-    [TP_WIRE_KIND_MEM] = {CL_INVALID_MEM_OBJECT, tp_exec_mem_let_go, tp_exec_mem_free},
-    [TP_WIRE_KIND_PROGRAM] = {CL_INVALID_PROGRAM, tp_exec_cache_let_go,
+    [TP_WIRE_KIND_MEM] = {CL_INVALID_MEM_OBJECT, tp_exec_mem_on_release,
+                          tp_exec_mem_free},
+    [TP_WIRE_KIND_PROGRAM] = {CL_INVALID_PROGRAM, tp_exec_cache_on_release,
                               tp_exec_program_free},
     [TP_WIRE_KIND_KERNEL] = {CL_INVALID_KERNEL, NULL, tp_exec_kernel_free},
-    [TP_WIRE_KIND_EVENT] = {CL_INVALID_EVENT, tp_exec_event_let_go, tp_exec_event_free},
+    [TP_WIRE_KIND_EVENT] = {CL_INVALID_EVENT, tp_exec_event_on_release,
+                            tp_exec_event_free},
     [TP_WIRE_KIND_DEVICE] = {CL_INVALID_DEVICE, NULL, tp_exec_sub_device_free},
     [TP_WIRE_KIND_SAMPLER] = {CL_INVALID_SAMPLER, NULL, tp_exec_sampler_free},
     [TP_WIRE_KIND_COMMANDS] = {CL_INVALID_COMMAND_BUFFER_KHR, NULL,
                                tp_exec_commands_free},
-    [TP_WIRE_KIND_EXPORT] = {CL_INVALID_MEM_OBJECT, tp_exec_export_let_go,
+    [TP_WIRE_KIND_EXPORT] = {CL_INVALID_MEM_OBJECT, tp_exec_export_on_release,
                              tp_exec_export_free},
 };
 
@@ -187,8 +189,8 @@ tp_exec_release(struct tp_exec *x, uint64_t id)
         return;
     }
     o->released = true;
-    if (kinds[o->kind].let_go != NULL) {
-        kinds[o->kind].let_go(o);
+    if (kinds[o->kind].on_release != NULL) {
+        kinds[o->kind].on_release(o);
     }
     tp_exec_unref(o);
 }

@@ -160,10 +160,10 @@ void tp_exec_event_free(struct tp_exec_object *o);
 void tp_exec_sub_device_free(struct tp_exec_object *o);
 void tp_exec_commands_free(struct tp_exec_object *o);
 /* Actions at the client's release, before the last reference is dropped. */
-void tp_exec_event_let_go(struct tp_exec_object *o);
-void tp_exec_context_let_go(struct tp_exec_object *o);
-void tp_exec_queue_let_go(struct tp_exec_object *o);
-void tp_exec_mem_let_go(struct tp_exec_object *o);
+void tp_exec_event_on_release(struct tp_exec_object *o);
+void tp_exec_context_on_release(struct tp_exec_object *o);
+void tp_exec_queue_on_release(struct tp_exec_object *o);
+void tp_exec_mem_on_release(struct tp_exec_object *o);
 
 /* ---- device.c ---- */
 

@@ -104,7 +104,7 @@ tp_exec_on_export(struct tp_exec *x, const struct tp_wire_export *m)
 }
 
 void
-tp_exec_export_let_go(struct tp_exec_object *o)
+tp_exec_export_on_release(struct tp_exec_object *o)
 {
     struct tp_exec *x = o->x;
     size_t cursor = 0;

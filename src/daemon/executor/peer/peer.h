@@ -62,7 +62,7 @@ void tp_exec_peers_kick(struct tp_exec *x);
 /* ---- endpoint.c ---- */
 
 /** Breaks the streams to an export that the client releases; frees one. Reader only. */
-void tp_exec_export_let_go(struct tp_exec_object *o);
+void tp_exec_export_on_release(struct tp_exec_object *o);
 void tp_exec_export_free(struct tp_exec_object *o);
 /** Frees what streams to exports have left behind. Reader only.
  *  @return how many there are still */

@@ -41,7 +41,7 @@ bool tp_exec_cache_load(struct tp_exec_build *build, const char *options,
  */
 void tp_exec_cache_note(struct tp_exec_build *build, const struct tp_buf *facts);
 /** Enforces the bounds after the client has released a program or a context. */
-void tp_exec_cache_let_go(struct tp_exec_object *o);
+void tp_exec_cache_on_release(struct tp_exec_object *o);
 /** Releases the programs that only the cache holds. Reader only. @return false: none */
 bool tp_exec_cache_give_way(struct tp_exec *x);
 /** True if there are builds to write. */

@@ -161,7 +161,7 @@ tp_exec_cache_note(struct tp_exec_build *build, const struct tp_buf *facts)
 }
 
 void
-tp_exec_cache_let_go(struct tp_exec_object *o)
+tp_exec_cache_on_release(struct tp_exec_object *o)
 {
     struct tp_exec_cache *cache = o->x->cache;
     struct tp_list dead;

@@ -35,13 +35,13 @@ struct tp_exec_region {
 };
 
 void
-tp_exec_region_keep(struct tp_exec_region *r)
+tp_exec_region_ref_memory(struct tp_exec_region *r)
 {
     tp_refcount_get(&r->maps);
 }
 
 void
-tp_exec_region_let_go(struct tp_exec_region *r)
+tp_exec_region_unref_memory(struct tp_exec_region *r)
 {
     if (tp_refcount_put(&r->maps)) {
         (void)munmap(r->memory, r->size);
@@ -76,7 +76,7 @@ tp_exec_regions_reap(struct tp_exec *x)
             tp_list_entry(link, struct tp_exec_region, dead_link);
 
         tp_exec_unpin_region(x, r);
-        tp_exec_region_let_go(r);
+        tp_exec_region_unref_memory(r);
     }
 }
 

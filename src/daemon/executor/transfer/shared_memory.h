@@ -14,8 +14,8 @@ void tp_exec_region_unref(struct tp_exec_region *r);
 /** Frees unused regions. Reader only. */
 void tp_exec_regions_reap(struct tp_exec *x);
 /** Take and drop a reference to the mapping, independent of its content. Any thread. */
-void tp_exec_region_keep(struct tp_exec_region *r);
-void tp_exec_region_let_go(struct tp_exec_region *r);
+void tp_exec_region_ref_memory(struct tp_exec_region *r);
+void tp_exec_region_unref_memory(struct tp_exec_region *r);
 /** @return its memory, valid while the mapping is referenced */
 void *tp_exec_region_memory(const struct tp_exec_region *r, uint64_t *ret_size);
 /** True for a file of ordinary memory, of at least @p size bytes, that is sealed against

@@ -60,7 +60,7 @@ telpher_rma_cuda_known_ranges(void)
 }
 
 TELPHER_RMA_HOST_FN_ void
-telpher_rma_cuda_take(struct telpher_rma_cuda_known *known)
+telpher_rma_cuda_lock(struct telpher_rma_cuda_known *known)
 {
     const struct timespec nap = {0, 1000};
 
@@ -70,7 +70,7 @@ telpher_rma_cuda_take(struct telpher_rma_cuda_known *known)
 }
 
 TELPHER_RMA_HOST_FN_ void
-telpher_rma_cuda_let_go(struct telpher_rma_cuda_known *known)
+telpher_rma_cuda_unlock(struct telpher_rma_cuda_known *known)
 {
     __atomic_clear(&known->taken, __ATOMIC_RELEASE);
 }
@@ -135,9 +135,9 @@ telpher_rma_cuda_share(const void *memory)
     int good = telpher_rma_cuda_range_of(memory, &range);
 
     if (good) {
-        telpher_rma_cuda_take(known);
+        telpher_rma_cuda_lock(known);
         good = telpher_rma_cuda_remember(known, &range);
-        telpher_rma_cuda_let_go(known);
+        telpher_rma_cuda_unlock(known);
     }
     return good;
 }
@@ -179,7 +179,7 @@ telpher_rma_cuda_add_known(struct telpher_rma_cuda_address *address)
     struct telpher_rma_cuda_known *known = telpher_rma_cuda_known_ranges();
     uint32_t kept = 0;
 
-    telpher_rma_cuda_take(known);
+    telpher_rma_cuda_lock(known);
     for (uint32_t i = 0; i < known->count; i++) {
         struct telpher_rma_cuda_range now, was = known->ranges[i];
 
@@ -190,7 +190,7 @@ telpher_rma_cuda_add_known(struct telpher_rma_cuda_address *address)
         }
     }
     known->count = kept;
-    telpher_rma_cuda_let_go(known);
+    telpher_rma_cuda_unlock(known);
 }
 
 /* The GPUs that this process sees, whose memory it may open. */
