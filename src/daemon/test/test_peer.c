@@ -121,35 +121,24 @@ test_put_peer_event(struct test_scene *c, uint32_t number)
     return m.event;
 }
 
-uint64_t
-test_put_push(struct test_scene *c, uint32_t number, uint64_t transfer, uint64_t size)
-{
-    struct tp_wire_push m = {.event = test_id(&c->s, TP_WIRE_KIND_EVENT),
-                             .queue = c->queue,
-                             .mem = c->mem,
-                             .flags = TP_WIRE_NOTIFY,
-                             .peer = number,
-                             .size = size,
-                             .transfer = transfer};
-
-    test_put(&c->s, TP_WIRE_PUSH, &m);
-    return m.event;
-}
-
-uint64_t
-test_put_pull(struct test_scene *c, uint32_t number, uint64_t transfer, uint64_t size)
-{
-    struct tp_wire_pull m = {.event = test_id(&c->s, TP_WIRE_KIND_EVENT),
-                             .queue = c->queue,
-                             .mem = c->mem,
-                             .flags = TP_WIRE_NOTIFY,
-                             .peer = number,
-                             .size = size,
-                             .transfer = transfer};
-
-    test_put(&c->s, TP_WIRE_PULL, &m);
-    return m.event;
-}
+/* Defines test_put_push() or test_put_pull(). */
+#define DEFINE_PUT(name, NAME)                                                         \
+    uint64_t test_put_##name(struct test_scene *c, uint32_t number, uint64_t transfer, \
+                             uint64_t size)                                            \
+    {                                                                                  \
+        struct tp_wire_##name m = {.event = test_id(&c->s, TP_WIRE_KIND_EVENT),        \
+                                   .queue = c->queue,                                  \
+                                   .mem = c->mem,                                      \
+                                   .flags = TP_WIRE_NOTIFY,                            \
+                                   .peer = number,                                     \
+                                   .size = size,                                       \
+                                   .transfer = transfer};                              \
+                                                                                       \
+        test_put(&c->s, TP_WIRE_##NAME, &m);                                           \
+        return m.event;                                                                \
+    }
+DEFINE_PUT(push, PUSH)
+DEFINE_PUT(pull, PULL)
 
 uint64_t
 test_put_marker_after(struct test_scene *c, uint64_t wait)

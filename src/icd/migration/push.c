@@ -45,28 +45,30 @@ event_on(struct _cl_context *ctx, uint32_t session_index)
                          : tp_icd_event_create(mover, CL_COMMAND_MIGRATE_MEM_OBJECTS);
 }
 
+/** The members that PUSH and PULL have in common, but for flags. */
+#define HAUL(root, what, ev, wanted, values)                                           \
+    .event = (ev)->obj.id, .queue = (ev)->queue->obj.id, .mem = (root)->obj.id,        \
+    .peer = (what)->peer, .offset = (what)->offset, .size = (what)->size,              \
+    .transfer = (what)->transfer, .wait = *(wanted),                                   \
+    .region = (root)->image != NULL ? tp_icd_whole_image(root, values)                 \
+                                    : (struct tp_wire_u64s)                            \
+    {                                                                                  \
+        0, NULL                                                                        \
+    }
+
 struct _cl_event *
 tp_icd_push(struct _cl_mem *root, const struct tp_icd_haul *what,
             const struct tp_wire_u64s *wait)
 {
     struct _cl_event *ev = event_on(root->ctx, what->session_index);
     uint64_t values[6];
-    struct tp_wire_push msg = {.mem = root->obj.id,
-                               .peer = what->peer,
-                               .offset = what->offset,
-                               .size = what->size,
-                               .transfer = what->transfer,
-                               .wait = *wait};
 
     if (ev == NULL) {
         return NULL;
     }
-    msg.event = ev->obj.id;
-    msg.queue = ev->queue->obj.id;
-    if (root->image != NULL) {
-        msg.region = tp_icd_whole_image(root, values);
-    }
-    tp_icd_put(ev->session, TP_WIRE_PUSH, &msg); /* the PULL tells of a failure, too */
+    /* the PULL tells of a failure, too */
+    tp_icd_put(ev->session, TP_WIRE_PUSH,
+               &(struct tp_wire_push){HAUL(root, what, ev, wait, values)});
     tp_icd_hold(&ev->obj);
     tp_icd_event_give(ev, NULL);
     return ev;
@@ -80,13 +82,6 @@ tp_icd_pull(struct _cl_mem *root, const struct tp_icd_haul *what,
     struct _cl_event *ev =
         haul == NULL ? NULL : event_on(root->ctx, what->session_index);
     uint64_t values[6];
-    struct tp_wire_pull msg = {.mem = root->obj.id,
-                               .flags = TP_WIRE_NOTIFY,
-                               .peer = what->peer,
-                               .offset = what->offset,
-                               .size = what->size,
-                               .transfer = what->transfer,
-                               .wait = *wait};
 
     if (ev == NULL) {
         tp_free(haul);
@@ -94,12 +89,9 @@ tp_icd_pull(struct _cl_mem *root, const struct tp_icd_haul *what,
     }
     *haul = (struct haul){root, what->session_index, ended};
     tp_icd_hold(&root->obj);
-    msg.event = ev->obj.id;
-    msg.queue = ev->queue->obj.id;
-    if (root->image != NULL) {
-        msg.region = tp_icd_whole_image(root, values);
-    }
-    tp_icd_put(ev->session, TP_WIRE_PULL, &msg);
+    tp_icd_put(ev->session, TP_WIRE_PULL,
+               &(struct tp_wire_pull){HAUL(root, what, ev, wait, values),
+                                      .flags = TP_WIRE_NOTIFY});
     ev->on_end = pull_ended;
     ev->on_end_user = haul;
     tp_icd_event_set_told(ev);
