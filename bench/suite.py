@@ -35,6 +35,7 @@ Prints tables, each with a line that says what limits it.
   --minutes M        begin no round that would end later (30)
   --timeout S        of one measurement (120)
   --launcher WORDS   in place of mpirun and its options, without -n
+  --patterns LIST    of these alone
   --osu FOLDER       measure host buffers beside the programs of OSU that were built there
   --json FILE        all figures; telpher-bench plot draws pictures from it
   -o, --out FILE     the picture, .png or .svg
@@ -77,15 +78,27 @@ def launcher(args, mpi, ranks, preload):
     return line
 
 
+def end(process):
+    """Has the launcher end its processes, which may be in groups and namespaces of their own."""
+    os.killpg(process.pid, signal.SIGTERM)
+    try:
+        process.communicate(timeout=5)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+
+
 def run(line, timeout):
-    """What it printed, or None; then @e why is on standard error."""
+    """What it printed, and why it failed."""
     process = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
     try:
         text, errors = process.communicate(timeout=timeout)
     except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.communicate()
-        return None, f"no end within {timeout} s"
+        end(process)
+        return None, f"no end within {timeout:g} s"
+    except BaseException:
+        end(process)
+        raise
     lines = [row for row in errors.splitlines() if "telpher" in row] or errors.strip().splitlines() or ["no error message"]
     return (text, "") if process.returncode == 0 else (None, lines[0])
 
@@ -131,7 +144,17 @@ def jobs_of(args):
     jobs += [job(3, pattern) for pattern in BANDWIDTHS]
     jobs += [job(4, pattern, device="usm") for pattern in ("latency", *BANDWIDTHS)]
     jobs += [job(5, pattern, ranks=ranks, sizes=args.message_size or "16K:1M") for pattern in COLLECTIVES for ranks in args.ranks]
-    return [{**one, "mpi": mpi, "ways": WAYS} for one in jobs if one["figure"] in args.figures for mpi in args.mpi]
+    return [{**one, "mpi": mpi, "ways": WAYS} for one in jobs if one["figure"] in args.figures and is_wanted(args, one["pattern"])
+            for mpi in args.mpi]
+
+
+def is_wanted(args, pattern):
+    return args.patterns is None or pattern in args.patterns.split(",")
+
+
+def in_bytes(sizes):
+    """OSU's programs know no K and M."""
+    return re.sub(r"(\d+)([KM])", lambda m: str(int(m[1]) << (10 if m[2] == "K" else 20)), sizes)
 
 
 def osu_jobs(args):
@@ -139,10 +162,10 @@ def osu_jobs(args):
     names = sorted(os.path.basename(link)[4:] for link in os.listdir(os.path.join(FOLDER, "osu")))
     jobs = []
     for name in names:
-        sizes = [] if "barrier" in name or name in ("cas_latency", "fop_latency") else ["-m", args.message_size or "4:1M"]
+        sizes = [] if "barrier" in name or name in ("cas_latency", "fop_latency") else ["-m", in_bytes(args.message_size or "4:1M")]
         jobs += [{"figure": 0, "pattern": name, "ranks": 2, "buffers": "single", "device": "host", "mpi": mpi,
                   "options": [*sizes, "-i", str(args.iterations), "-x", "20"], "ways": ("osu", "ours")}
-                 for mpi in args.mpi if osu_program(args.osu, name) and name not in ("init", "hello")]
+                 for mpi in args.mpi if osu_program(args.osu, name) and name not in ("init", "hello") and is_wanted(args, name)]
     return jobs
 
 
@@ -211,6 +234,10 @@ def groups_of(rows):
     return groups
 
 
+def best_of(row):
+    return (max if row["unit"] == "MB/s" else min)(row["rounds"])
+
+
 def table_of(key, group):
     figure, pattern, device, buffers, ranks, mpi = key
     ways = [way for way in (*WAYS, "osu", "ours") if way in group]
@@ -218,13 +245,14 @@ def table_of(key, group):
     pair = ("ours", "osu") if "osu" in ways else ("library", "staged")
     unit = next(iter(group[ways[0]].values()))["unit"]
     yield f"\n{pattern}, {device} buffers ({buffers}), {ranks} processes, {mpi} [{unit}]" + (f", figure {figure}" if figure else "")
-    yield "| bytes | " + " | ".join(ways) + f" | {pair[0]} / {pair[1]} |"
-    yield "|---" * (len(ways) + 2) + "|"
+    yield "| bytes | " + " | ".join(ways) + f" | {pair[0]} / {pair[1]} | of the best rounds |"
+    yield "|---" * (len(ways) + 3) + "|"
     for size in sizes:
         cells = [number(group[way][size]["median"]) if size in group[way] else "" for way in ways]
         both = all(size in group.get(way, {}) for way in pair)
-        ratio = group[pair[0]][size]["median"] / max(group[pair[1]][size]["median"], 1e-9) if both else None
-        yield f"| {size_name(size)} | " + " | ".join(cells) + f" | {f'{ratio:.2f}' if both else ''} |"
+        rows = [group[way][size] for way in pair] if both else []
+        ratios = [get(rows[0]) / max(get(rows[1]), 1e-9) if both else None for get in (lambda row: row["median"], best_of)]
+        yield f"| {size_name(size)} | " + " | ".join(cells + [f"{ratio:.2f}" if both else "" for ratio in ratios]) + " |"
     limit = next(iter(group[ways[0]].values())).get("limit")
     if limit:
         yield limit
@@ -244,7 +272,7 @@ def parse_args():
     for names, kind, default in ((("-d", "--device"), str, "opencl"), (("-m", "--message-size"), str, None), (("-i", "--iterations"), int, 20),
                                  (("-o", "--out"), str, None), (("--figures",), str, "2,3,5"), (("--mpi",), str, "openmpi,mpich"),
                                  (("--ranks",), str, "2,4"), (("--rounds",), int, 5), (("--minutes",), float, 30),
-                                 (("--timeout",), float, 120), (("--launcher",), str, None), (("--osu",), str, None), (("--json",), str, None)):
+                                 (("--timeout",), float, 120), (("--launcher",), str, None), (("--osu",), str, None), (("--patterns",), str, None), (("--json",), str, None)):
         parser.add_argument(*names, type=kind, default=default)
     args = parser.parse_args()
     if args.help:
@@ -265,6 +293,7 @@ def parse_args():
 
 def main():
     args = parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     os.environ.setdefault("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")
     os.environ.setdefault("OMPI_ALLOW_RUN_AS_ROOT", "1")
     jobs = osu_jobs(args) if args.osu else jobs_of(args)

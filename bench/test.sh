@@ -282,7 +282,7 @@ suite() {
         mkdir "$dir/osu"
         ln -s "$(realpath "$bench")" "$dir/osu/osu_bcast"
         expect 0 "$bench" suite --osu "$dir/osu" --mpi openmpi --rounds 1 -i 3 -m 4:8
-        test "$(grep -Ec '^\| [48]( \| [0-9.,]+){3} \|$' "$dir/out")" -eq 2 || die "rows beside OSU's program"
+        test "$(grep -Ec '^\| [48]( \| [0-9.,]+){4} \|$' "$dir/out")" -eq 2 || die "rows beside OSU's program"
         if has_matplotlib; then
             expect 0 "$bench" plot "$dir/suite.json" -o "$dir/suite.svg"
             grep -q 'Figure 3: bibw' "$dir/suite.svg" || die "no panel"
