@@ -298,6 +298,7 @@ suite() {
             expect 0 "$top/bin/telpher" launch -n 2 -- "$bench" "$pattern" -r mpi --mpi "$dir/ampi.so" -c -i 5 -x 1 -W 4 -m 64:128
             grep -q '^# Transport Telpher adaptive MPI' "$dir/out" || die "not adaptive MPI"
             test "$(grep -Ec '^(64|128) ' "$dir/out")" -eq 2 || die "rows of $pattern"
+            test "$pattern" != ialltoall || grep -Eq '^64( +[0-9.]+){4} +Pass$' "$dir/out" || die "columns of $pattern"
         done
     fi
 }

@@ -283,12 +283,8 @@ ranks_show_row(const struct ranks_pattern *pattern, const struct ranks_way *way,
     }
     if (o->format != RANKS_TEXT) {
         ranks_write_row(pattern, way, p, s, &r);
-    } else if (o->osu) {
+    } else if (o->osu || pattern->kind == RANKS_OVERLAP) {
         show_osu_row(pattern, p, s, &r);
-    } else if (pattern->kind == RANKS_OVERLAP) {
-        printf("%-10zu", p->work.len);
-        show_overlap(o, &r);
-        printf("\n");
     } else {
         show_own_row(pattern, p, &r);
     }

@@ -5,12 +5,12 @@
 # the GPU, three ways side by side: copies to and from host memory around each call (mpi_host), libtelpher-mpi-device in
 # front of the MPI (mpi), and the MPI's own device support where it says that it has some (cuda). Latency with one and
 # with several buffers, bandwidths, five collectives, and validation of all patterns. Parts: check, latency, bandwidth,
-# collectives (all of them). MPI=openmpi|mpich (the first that is there), KIND="opencl cuda", SIZES=4K:16M.
+# collectives, figures (all of them); figures alone draws figures 2, 3 and 5 for OpenCL, CUDA and managed memory. MPI=openmpi|mpich (the first that is there), KIND="opencl cuda", SIZES=4K:16M.
 set -uo pipefail
 build=$(cd "$1" && pwd)
 results=${2:-$build/gpu-omb}
 shift $(($# < 2 ? $# : 2))
-parts=${*:-check latency bandwidth collectives}
+parts=${*:-check latency bandwidth collectives figures}
 mkdir -p "$results"
 results=$(cd "$results" && pwd) || exit
 cd "$(dirname "$0")/../.." || exit
@@ -70,11 +70,18 @@ part_collectives() {
         done
     done
 }
+part_figures() {
+    local kind
+    for kind in opencl cuda managed; do
+        step "figures-$kind" 560 "$bench" suite -d "$kind" --figures 2,3,5 --mpi "$mpi" --rounds 3 --minutes 6 --ranks 2,4 \
+            -m "$SIZES" --json "$results/suite-$kind.json"
+        "$bench" plot "$results/suite-$kind.json" -o "$results/suite-$kind.svg" || true
+    done
+}
 
 LINES_SHOWN=${LINES_SHOWN:-14}
 for part in $parts; do
     "part_$part"
 done
 cat "$results"/*-host.txt "$results"/*-device.txt "$results"/*-own.txt 2>/dev/null | grep '^{' >"$results/omb.json"
-"$bench" plot "$results/omb.json" -o "$results/omb.svg" || true
 steps_end
