@@ -4,7 +4,7 @@
  * all others in the library behind (dlsym looks there next).
  *
  * clEnqueueFillBuffer: FAULT_DRIVER=hang never returns, FAULT_DRIVER=crash dies in it,
- * FAULT_DRIVER=slow takes 18 s.
+ * FAULT_DRIVER=slow takes 24 s.
  * clBuildProgram: FAULT_DRIVER=build never returns from a source that begins with "hang".
  */
 #define CL_TARGET_OPENCL_VERSION 300
@@ -34,7 +34,7 @@ clEnqueueFillBuffer(cl_command_queue queue, cl_mem buffer, const void *pattern,
         (void)pause();
     }
     if (what != NULL && strcmp(what, "slow") == 0) {
-        (void)sleep(18);
+        (void)sleep(24);
         *(void **)&real = dlsym(RTLD_NEXT, "clEnqueueFillBuffer");
         return real(queue, buffer, pattern, pattern_size, offset, size, wait_count,
                     wait_list, event);

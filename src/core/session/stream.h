@@ -120,6 +120,11 @@ bool tp_stream_watch(struct tp_stream *s, uint64_t lost_after_ns);
 bool tp_stream_look(struct tp_stream *s, bool network_changed);
 /** Ends the connection, if the stream can go on with another one. @return that. Any thread */
 bool tp_stream_leave(struct tp_stream *s);
+/**
+ * Gives the peer a sign of life on a connection that the receiving thread has not taken into use
+ * yet: an ACK with the number of a frame that the peer has received. Any thread.
+ */
+void tp_stream_sign(struct tp_stream *s);
 /** True while the stream has no connection: receive returns AGAIN, frames are kept. */
 bool tp_stream_is_away(const struct tp_stream *s);
 /** [bytes] of frames and content sent and not acknowledged. */

@@ -217,6 +217,27 @@ tp_stream_own(struct tp_stream *s, uint64_t transfer)
 
 /* ---- away and back ---- */
 
+void
+tp_stream_sign(struct tp_stream *s)
+{
+    uint8_t frame[TP_WIRE_HEADER_BYTES + 1] = {0};
+    const struct iovec iov = {frame, sizeof(frame)};
+    struct tp_wire_header h = {.len = sizeof(frame), .type = TP_WIRE_ACK};
+    size_t sent;
+
+    tp_mutex_lock(&s->tx_lock);
+    h.seq = s->keep.next_received;
+    h.ack = atomic_load(&s->received);
+    if (s->keep.next != NULL && h.seq != 0) {
+        tp_wire_put_header(frame, &h);
+        if (s->keep.next->ops->send(s->keep.next, &iov, 1, &sent) == TELPHER_OK &&
+            sent != sizeof(frame)) {
+            s->keep.next->ops->shutdown(s->keep.next); /* it lacks part of a frame */
+        }
+    }
+    tp_mutex_unlock(&s->tx_lock);
+}
+
 bool
 tp_stream_leave(struct tp_stream *s)
 {

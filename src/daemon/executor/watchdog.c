@@ -265,8 +265,12 @@ give_sign(struct tp_exec_watchdog *w, tp_ns now)
     if (sent != w->sent_seen || w->sent_time == 0) {
         w->sent_seen = sent;
         w->sent_time = now;
-    } else if (tp_clock_between(w->sent_time, now) + TICK / 2 >= SIGN_TIME &&
-               !tp_stream_is_away(stream) && tp_stream_pending(stream) == 0) {
+    } else if (tp_clock_between(w->sent_time, now) + TICK / 2 < SIGN_TIME) {
+        return;
+    } else if (tp_stream_is_away(stream)) {
+        tp_stream_sign(stream);
+        w->sent_time = now;
+    } else if (tp_stream_pending(stream) == 0) {
         tp_exec_put(w->x, TP_WIRE_ACK, &ack);
         tp_exec_flush(w->x);
     }
