@@ -413,6 +413,9 @@ PMPI_Cancel(MPI_Request *request)
 
     tp_ampi_enter();
     error = find(*request, &req, &idle);
+    if (error == MPI_SUCCESS && req != NULL && req->kind == TP_AMPI_GENERAL_REQUEST) {
+        tp_ampi_general_cancel(req);
+    }
     if (error == MPI_SUCCESS && req != NULL && req->kind == TP_AMPI_RECV_REQUEST &&
         tp_list_is_linked(&req->link)) { /* no message has matched it; sends go on */
         tp_list_remove(&req->link);

@@ -69,6 +69,7 @@ enum tp_ampi_request_kind {
     TP_AMPI_SEND_REQUEST = 1,
     TP_AMPI_RECV_REQUEST,
     TP_AMPI_LIGHT_REQUEST, /**< a non-blocking collective */
+    TP_AMPI_GENERAL_REQUEST, /**< the program completes it */
 };
 enum tp_ampi_send_mode {
     TP_AMPI_STANDARD = 0,
@@ -205,6 +206,14 @@ int tp_ampi_request_report(struct tp_ampi_comm *comm, int error,
                            const struct tp_ampi_request *req);
 /** Starts it, as its kind wants. */
 int tp_ampi_request_start(struct tp_ampi_request *req);
+/* ---- general.c ---- */
+
+/** The status that the program has for its operation; its wish to cancel. */
+void tp_ampi_general_status(const struct tp_ampi_request *req, MPI_Status *status);
+void tp_ampi_general_cancel(const struct tp_ampi_request *req);
+
+/* ---- request.c ---- */
+
 void tp_ampi_request_status(const struct tp_ampi_request *req, MPI_Status *status);
 /** Fills in the status of nothing: a null request or process. */
 void tp_ampi_status_empty(MPI_Status *status, int source);

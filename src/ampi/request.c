@@ -206,6 +206,10 @@ tp_ampi_status_empty(MPI_Status *status, int source)
 void
 tp_ampi_request_status(const struct tp_ampi_request *req, MPI_Status *status)
 {
+    if (req->kind == TP_AMPI_GENERAL_REQUEST) {
+        tp_ampi_general_status(req, status);
+        return;
+    }
     if (status == MPI_STATUS_IGNORE) {
         return;
     }

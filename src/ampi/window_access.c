@@ -505,6 +505,10 @@ make_request(MPI_Request *ret)
 
     if (req != NULL) {
         req->handle = tp_ampi_handle_create(TP_AMPI_REQUEST, req);
+        if (req->handle == 0) {
+            tp_ampi_request_give(req);
+            return NULL;
+        }
         req->owner = tp_ampi_current();
         req->active = true;
         req->parts = 1;

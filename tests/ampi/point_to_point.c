@@ -314,6 +314,51 @@ test_communicators(void)
     CHECK(copy == MPI_COMM_NULL);
 }
 
+/* ---- an operation of the program ---- */
+
+static int queried, freed;
+
+static int
+query(void *extra, MPI_Status *status)
+{
+    queried += *(int *)extra;
+    MPI_Status_set_elements(status, MPI_INT, 3);
+    MPI_Status_set_cancelled(status, 0);
+    status->MPI_SOURCE = status->MPI_TAG = 9;
+    return MPI_SUCCESS;
+}
+
+static int
+forget(void *extra)
+{
+    freed += *(int *)extra;
+    return MPI_SUCCESS;
+}
+
+static int
+cancel(void *extra, int complete)
+{
+    return *(int *)extra == complete ? MPI_SUCCESS : MPI_ERR_OTHER;
+}
+
+static void
+test_general(void)
+{
+    int extra = 1, flag = -1, count;
+    MPI_Request request, copy;
+    MPI_Status status;
+
+    MPI_Grequest_start(query, forget, cancel, &extra, &request);
+    copy = request;
+    MPI_Test(&request, &flag, &status);
+    CHECK(!flag && queried == 0);
+    MPI_Grequest_complete(copy);
+    MPI_Wait(&request, &status);
+    MPI_Get_count(&status, MPI_INT, &count);
+    CHECK(request == MPI_REQUEST_NULL && count == 3 && status.MPI_SOURCE == 9);
+    CHECK(queried == 1 && freed == 1);
+}
+
 int
 main(int argc, char **argv)
 {
@@ -331,6 +376,7 @@ main(int argc, char **argv)
     test_any();
     test_cancel();
     test_communicators();
+    test_general();
     CHECK(counter == 2 * SIZES);
     MPI_Finalize();
     if (rank == 0) {

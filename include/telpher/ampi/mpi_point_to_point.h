@@ -105,6 +105,15 @@ TELPHER_MPI_CALL(int, Request_get_status,
                  (MPI_Request request, int *flag, MPI_Status *status));
 TELPHER_MPI_CALL(int, Cancel, (MPI_Request * request));
 TELPHER_MPI_CALL(int, Test_cancelled, (const MPI_Status *status, int *flag));
+typedef int MPI_Grequest_query_function(void *extra, MPI_Status *status);
+typedef int MPI_Grequest_free_function(void *extra);
+typedef int MPI_Grequest_cancel_function(void *extra, int complete);
+TELPHER_MPI_CALL(int, Grequest_start,
+                 (MPI_Grequest_query_function * query,
+                  MPI_Grequest_free_function *free_fn,
+                  MPI_Grequest_cancel_function *cancel, void *extra,
+                  MPI_Request *request));
+TELPHER_MPI_CALL(int, Grequest_complete, (MPI_Request request));
 TELPHER_MPI_CALL(int, Status_set_cancelled, (MPI_Status * status, int flag));
 
 #ifdef __cplusplus

@@ -11,7 +11,7 @@ import sys
 # support.c has these, whose arguments Fortran passes in another way.
 BY_HAND = {
     "Init", "Init_thread", "Pcontrol", "Wtime", "Wtick", "Aint_add", "Aint_diff",
-    "Info_get", "Info_get_string", "Waitany", "Testany", "Waitsome", "Testsome",
+    "Grequest_start", "Info_get", "Info_get_string", "Waitany", "Testany", "Waitsome", "Testsome",
     "Comm_create_keyval", "Type_create_keyval", "Win_create_keyval", "Keyval_create",
     "Comm_set_attr", "Type_set_attr", "Win_set_attr", "Attr_put",
     "Comm_get_attr", "Type_get_attr", "Win_get_attr", "Attr_get",
