@@ -402,6 +402,7 @@ run_main(telpher_mdr_call *call)
     telpher_mdr_array array;
     struct timespec a, b;
     int64_t sum = 0;
+    int exact;
 
     must(mdr, telpher_mdr_future_create(mdr, &s->done), "a future");
     must(mdr, telpher_mdr_array_create(mdr, 0, 1, &s->slabs, s, sizeof(*s), &array),
@@ -410,14 +411,15 @@ run_main(telpher_mdr_call *call)
     must(mdr, telpher_mdr_broadcast(mdr, &array, START, NULL, 0), "starting");
     must(mdr, telpher_mdr_await(mdr, s->done, &sum, sizeof(sum), NULL), "the result");
     clock_gettime(CLOCK_MONOTONIC, &b);
+    exact = sum == compute_alone(s);
     printf(
         "%d slabs on %u processes, %d^3 points, %s, %s: %.1f us a step, %s\n", s->slabs,
         telpher_mdr_size(mdr), s->edge, s->channels ? "channels" : "messages",
         s->staged ? "staged" : "direct",
         (1e6 * (double)(b.tv_sec - a.tv_sec) + 1e-3 * (double)(b.tv_nsec - a.tv_nsec)) /
             s->steps,
-        sum == compute_alone(s) ? "exact" : "WRONG");
-    telpher_mdr_exit(mdr, TELPHER_OK);
+        exact ? "exact" : "WRONG");
+    telpher_mdr_exit(mdr, exact ? TELPHER_OK : TELPHER_ERR_INVALID);
 }
 
 static int
