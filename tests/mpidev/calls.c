@@ -185,7 +185,7 @@ test_nonblocking(int n)
 {
     MPI_Request requests[3];
     MPI_Status statuses[3];
-    int *sums = (int *)(void *)result;
+    unsigned *sums = (unsigned *)(void *)result; /* sums wrap around */
 
     fill(host[OUT], (size_t)n * 4, 1);
     copy(device[OUT], host[OUT], (size_t)n * 4);
@@ -196,7 +196,7 @@ test_nonblocking(int n)
     MPI_Waitall(3, requests, statuses);
     copy(result, device[IN], (size_t)n * 4);
     for (int i = 0; i < n; i++) {
-        if (sums[i] != ((int *)(void *)host[OUT])[i] * size) {
+        if (sums[i] != ((unsigned *)(void *)host[OUT])[i] * (unsigned)size) {
             expect(0, "iallreduce", i);
             break;
         }
