@@ -3,9 +3,10 @@
 # usage: scripts/gpu/ocl.sh BUILD-FOLDER [RESULTS-FOLDER [PART...]]
 # On a machine with an NVIDIA GPU and its OpenCL driver: an ordinary program, integration tests, the benchmark beside
 # the native driver with ordinary and with pinned memory, 1 GiB, and the flow example with the ratio to native speed,
-# each through a telpherd that serves the GPU. Parts: tests, latency, bandwidth, gigabyte, flow (all of them), and
+# each through a telpherd that serves the GPU. Parts: tests, latency, bandwidth, gigabyte, flow (all of them);
 # repeat_memory, which runs icd_memory RUNS times (100) on two servers and keeps all output of the runs that fail,
-# with the log level LOG (warn,executor:debug).
+# with the log level LOG (warn,executor:debug); wild, a kernel that writes outside of its allocation, with all logs;
+# differences, the table of docs/opencl-conformance.md.
 # ICD=libname chooses another driver, ROUNDS=n other than 3 turns, SPIN=time how long both sides spin, FLOW="options" what
 # the flow example computes. Needs nothing but the driver, an OpenCL loader, and python3 for a free port.
 set -uo pipefail
@@ -80,6 +81,16 @@ part_repeat_memory() {
     done
     echo "== repeat_memory: $bad of $runs runs failed"
     [ "$bad" = 0 ] && passed=$((passed + 1)) || failed=$((failed + 1))
+}
+# A kernel that writes outside of its allocation, with the logs of both sides and what the kernel says of the GPU.
+part_wild() {
+    LINES_SHOWN=80 TELPHER_LOG=${LOG:-info,executor:debug} step wild 180 "$build/tests/integration/icd_svm_place"
+    dmesg 2>/dev/null | grep -i xid | tail -n 5
+}
+# The table of docs/opencl-conformance.md for this driver. Needs clinfo.
+part_differences() {
+    LINES_SHOWN=80 step differences 180 scripts/opencl-differences "$build" \
+        "NVIDIA=${ICD:-libnvidia-opencl.so.1}"
 }
 part_latency() {
     bench latency -i 600 --env "Unix:TELPHER_SERVERS=$unix" \
