@@ -16,6 +16,8 @@ static const struct {
     {"devices", command_devices, "list the devices of servers"},
     {"info", command_info, "show what is installed, found and set"},
     {"ping", command_ping, "measure the way to a server"},
+    {"sessions", command_sessions, "list the sessions of this machine's server"},
+    {"kill", command_kill, "end a session of this machine's server"},
     {"keygen", command_keygen, "make the key that a server and its clients share"},
 };
 

@@ -23,6 +23,8 @@ int command_launch(int argc, char **argv);
 int command_devices(int argc, char **argv);
 int command_info(int argc, char **argv);
 int command_ping(int argc, char **argv);
+int command_sessions(int argc, char **argv);
+int command_kill(int argc, char **argv);
 int command_keygen(int argc, char **argv);
 int command_cluster(int argc, char **argv);
 

@@ -28,7 +28,7 @@ expect help 0 'telpher run' "$telpher" --help
 expect version 0 '^telpher [0-9]+\.[0-9]+\.[0-9]+$' "$telpher" --version
 expect no-command 2 'usage: telpher' "$telpher"
 expect bad-command 2 "no command 'fly'" "$telpher" fly
-for c in run launch devices info ping keygen; do
+for c in run launch devices info ping sessions kill keygen; do
     expect "$c-help" 0 "usage: telpher $c" "$telpher" "$c" --help
     expect "$c-bad-option" 2 'unknown option' "$telpher" "$c" --no-such-option
 done

@@ -15,6 +15,7 @@
 
 #include "base/trace/log.h"
 #include "base/trace/trace.h"
+#include "daemon/broker/admin.h"
 #include "daemon/broker/service_notify.h"
 #include "telpher/version.h"
 
@@ -113,6 +114,7 @@ handle_next_event(struct tp_broker *b)
     struct epoll_event ev;
 
     due = TP_MIN(TP_MIN(due, probe_due), session_due);
+    due = TP_MIN(due, tp_broker_admins_tick(b, now));
     /* one event per wait: handling it may free the watch of the next one */
     if (epoll_wait(b->epoll_fd, &ev, 1, tp_clock_poll_ms(due)) == 1) {
         struct tp_broker_watch *w = ev.data.ptr;
@@ -135,6 +137,7 @@ close_all(struct tp_broker *b)
         (void)close(b->cookie_fd);
     }
     tp_broker_probe_stop(b);
+    tp_broker_admins_close(b);
     while (!tp_list_is_empty(&b->conns)) { /* and with them sessions not started */
         tp_broker_conn_close(
             b, tp_list_entry(tp_list_first(&b->conns), struct tp_broker_conn, link));
@@ -186,6 +189,7 @@ tp_broker_run(const struct tp_daemon_options *options)
     int exit_status = EX_OK;
 
     tp_list_init(&b->conns);
+    tp_list_init(&b->admins);
     tp_list_init(&b->sessions);
     tp_list_init(&b->handshakes);
     tp_buf_init(&b->facts, 0);

@@ -48,8 +48,7 @@ struct tp_broker_peer {
 
 struct tp_broker_listener {
     struct tp_broker_watch watch;
-    bool wants_cookie;
-    bool wants_tls;
+    bool wants_cookie, wants_tls;
     char path[108]; /**< of a Unix socket, to be unlinked; "" = TCP */
 };
 
@@ -90,7 +89,8 @@ struct tp_broker {
     int epoll_fd;
     struct tp_broker_watch signals;
     struct tp_broker_listener listeners[TP_BROKER_LISTENERS_MAX];
-    size_t listener_count;
+    size_t listener_count, admin_count;
+    struct tp_list admins; /**< the admin_count connections to the control socket */
     struct tp_list conns;
     size_t unauthenticated_count; /**< unauthenticated connections */
     struct tp_list handshakes; /**< handshake processes */
@@ -118,7 +118,8 @@ struct tp_broker_session {
     uint8_t id[TP_WIRE_SESSION_BYTES];
     struct tp_broker_watch control; /**< our end of the pair; -1 without executor */
     struct tp_broker_watch
-        client; /**< copy of the command stream's socket; sees that the client has gone */
+        client; /**< copy of the command stream; sees the client go */
+    tp_ns opened;
     tp_ns gone_since; /**< the client has closed it; 0 = no */
     bool stopped; /**< a signal has stopped the executor, which then sees nothing */
     pid_t pid; /**< of the executor; 0 = none */
@@ -130,8 +131,7 @@ struct tp_broker_session {
     bool resumes; /**< its streams outlive their connections */
     bool secured; /**< its command stream uses TLS */
     char who[TP_TLS_WHO_BYTES]; /**< with TLS: the key or certificate of the client */
-    uint8_t
-        key[TP_CONN_KEY_BYTES]; /**< with TLS: key that authenticates bulk streams */
+    uint8_t key[TP_CONN_KEY_BYTES]; /**< with TLS: authenticates bulk streams */
     char text[TP_CONTROL_TEXT_BYTES]; /**< end text that the executor sent */
     struct tp_list pairs;
     size_t pair_count;

@@ -19,7 +19,10 @@
 #include "base/trace/log.h"
 #include "core/session/address.h"
 #include "core/session/client.h"
+#include "daemon/broker/admin.h"
 #include "daemon/broker/cookie.h"
+
+enum { SOCKET_PATH_BYTES = 108 }; /* of sockaddr_un */
 
 static bool
 is_loopback(int fd)
@@ -110,10 +113,10 @@ listen_tcp(struct tp_broker *b, const char *address, struct tp_error *err)
     bool loopback, wants_tls;
     int fd;
 
-    if (b->listener_count == TP_BROKER_LISTENERS_MAX) {
+    if (b->listener_count == TP_BROKER_LISTENERS_MAX - 1) {
         return tp_error_set(err, TELPHER_ERR_LIMIT,
                             "more than %d addresses to listen on",
-                            TP_BROKER_LISTENERS_MAX);
+                            TP_BROKER_LISTENERS_MAX - 1);
     }
     status = tp_builtin_transports[0]->listen(address, &fd, err);
     if (status != TELPHER_OK) {
@@ -197,26 +200,19 @@ set_group(const char *path, const char *name, struct tp_error *err)
     return TELPHER_OK;
 }
 
+/* Listens on the Unix socket @p path. Connections go to @p ready. */
 static telpher_status
-listen_unix(struct tp_broker *b, struct tp_error *err)
+listen_at(struct tp_broker *b, const char *path,
+          void (*ready)(struct tp_broker *b, struct tp_broker_watch *w,
+                        uint32_t events),
+          struct tp_error *err)
 {
-    char path[108], address[128];
+    struct tp_broker_listener *l = &b->listeners[b->listener_count];
     telpher_status status;
+    char address[128];
     mode_t mask;
     int folder, fd;
 
-    if (strcmp(b->options->socket, "none") == 0) {
-        return TELPHER_OK;
-    }
-    if (b->options->socket[0] != '\0') {
-        if (snprintf(path, sizeof(path), "%s", b->options->socket) >=
-            (int)sizeof(path)) {
-            return tp_error_set(err, TELPHER_ERR_INVALID,
-                                "socket path is longer than 107 characters");
-        }
-    } else {
-        tp_client_default_socket(path, sizeof(path));
-    }
     tp_daemon_make_folder(path, 0755);
     folder = lock_folder(path);
     remove_stale(path);
@@ -229,11 +225,59 @@ listen_unix(struct tp_broker *b, struct tp_error *err)
         return status;
     }
     status = add_listener(b, fd, path, false, false);
+    l->watch.ready = ready;
     if (status == TELPHER_OK) {
         status = set_group(path, b->options->group, err);
     }
     tp_info("broker", "listening on %s", address);
     return status;
+}
+
+/* Copies the path of a socket. */
+static telpher_status
+copy_path(char dst[SOCKET_PATH_BYTES], const char *path, struct tp_error *err)
+{
+    return snprintf(dst, SOCKET_PATH_BYTES, "%s", path) < SOCKET_PATH_BYTES
+               ? TELPHER_OK
+               : tp_error_set(err, TELPHER_ERR_INVALID,
+                              "socket path is longer than 107 characters");
+}
+
+static telpher_status
+listen_unix(struct tp_broker *b, struct tp_error *err)
+{
+    char path[SOCKET_PATH_BYTES];
+    telpher_status status = TELPHER_OK;
+
+    if (strcmp(b->options->socket, "none") == 0) {
+        return TELPHER_OK;
+    }
+    if (b->options->socket[0] != '\0') {
+        status = copy_path(path, b->options->socket, err);
+    } else {
+        tp_client_default_socket(path, sizeof(path));
+    }
+    return status == TELPHER_OK ? listen_at(b, path, tp_broker_accept, err) : status;
+}
+
+/* Opens the control socket. By default it is beside the default socket, and a daemon with
+ * another socket has none. */
+static telpher_status
+listen_control(struct tp_broker *b, struct tp_error *err)
+{
+    const char *given = b->options->control;
+    char path[SOCKET_PATH_BYTES], beside[SOCKET_PATH_BYTES + 16];
+    telpher_status status;
+
+    if (strcmp(given, "none") == 0 ||
+        (given[0] == '\0' && b->options->socket[0] != '\0')) {
+        return TELPHER_OK;
+    }
+    tp_client_default_socket(path, sizeof(path));
+    (void)snprintf(beside, sizeof(beside), "%s.control", path);
+    status = copy_path(path, given[0] != '\0' ? given : beside, err);
+    return status == TELPHER_OK ? listen_at(b, path, tp_broker_admin_accept, err)
+                                : status;
 }
 
 static telpher_status
@@ -270,15 +314,21 @@ telpher_status
 tp_broker_listen_all(struct tp_broker *b, struct tp_error *err)
 {
     telpher_status status = load_cookie(b, err);
+    size_t controls;
 
     find_files(b);
+    if (status == TELPHER_OK) {
+        status =
+            listen_control(b, err); /* first: it is there once clients are served */
+    }
+    controls = b->listener_count;
     if (status == TELPHER_OK) {
         status = listen_unix(b, err);
     }
     for (size_t i = 0; i < b->options->listen.count && status == TELPHER_OK; i++) {
         status = listen_tcp(b, b->options->listen.items[i], err);
     }
-    if (status == TELPHER_OK && b->listener_count == 0) {
+    if (status == TELPHER_OK && b->listener_count == controls) {
         status = tp_error_set(err, TELPHER_ERR_INVALID,
                               "nothing to listen on: --socket none without --listen");
     }

@@ -28,6 +28,7 @@ static const struct option long_options[] = {
     {"listen", required_argument, NULL, OPT_SETTING},
     {"peer-address", required_argument, NULL, OPT_SETTING},
     {"socket", required_argument, NULL, OPT_SETTING},
+    {"control", required_argument, NULL, OPT_SETTING},
     {"group", required_argument, NULL, OPT_SETTING},
     {"device", required_argument, NULL, OPT_SETTING},
     {"cookie", required_argument, NULL, OPT_SETTING},
@@ -86,6 +87,8 @@ static const char help_text[] =
     "  --socket PATH|none       Unix socket (default: /run/telpher/telpherd.sock, for "
     "an\n"
     "                           ordinary user below $XDG_RUNTIME_DIR)\n"
+    "  --control PATH|none      socket of telpher sessions and telpher kill (default:\n"
+    "                           beside the default Unix socket, with .control)\n"
     "  --group NAME             let this group use the Unix socket, too\n"
     "  --device PATTERN         offer only matching devices; may be given several "
     "times\n"

@@ -16,6 +16,7 @@ struct tp_daemon_options {
     struct tp_config_list listen;
     char *peer_address; /**< "" = the address that the client uses */
     char *socket; /**< "" = default path, "none" = no Unix socket */
+    char *control; /**< "" = beside the default socket, "none" = no control socket */
     char *group; /**< "" = only the daemon's own user */
     struct tp_config_list device;
     char *cookie; /**< "" = default path */

@@ -76,6 +76,7 @@ tp_broker_session_open(struct tp_broker *b, const struct tp_broker_peer *peer,
     }
     s->control.fd = s->client.fd = -1;
     s->peer = *peer;
+    s->opened = tp_clock_ns();
     tp_list_init(&s->link);
     tp_list_init(&s->pairs);
     tp_list_push_back(&b->sessions, &s->link);
