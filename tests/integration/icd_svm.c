@@ -125,8 +125,8 @@ run_all(void)
 
     failed += _cmocka_run_group_tests("kernels", svm_kernel_tests,
                                       svm_kernel_test_count, NULL, NULL);
-    failed +=
-        _cmocka_run_group_tests("usm", svm_usm_tests, svm_usm_test_count, NULL, NULL);
+    failed += _cmocka_run_group_tests("usm", svm_usm_tests, svm_usm_test_count,
+                                      svm_usm_begin, NULL);
     for (int i = 0; i < 2; i++) {
         if (programs[i] != NULL) {
             clReleaseProgram(programs[i]);

@@ -17,6 +17,8 @@ cl_kernel kernel_new(const struct world *w, const char *name);
 void run_kernel(cl_command_queue q, cl_kernel kernel, size_t global);
 
 extern const struct CMUnitTest svm_memory_tests[], svm_kernel_tests[], svm_usm_tests[];
+/** Finds the functions of USM, before its tests. */
+int svm_usm_begin(void **state);
 extern const size_t svm_memory_test_count, svm_kernel_test_count, svm_usm_test_count;
 
 #endif

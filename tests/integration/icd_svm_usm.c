@@ -23,8 +23,8 @@ static struct {
     FUNCTIONS(DECLARE)
 } usm;
 
-static int
-find_functions(void **state)
+int
+svm_usm_begin(void **state)
 {
     cl_platform_id platform;
 
@@ -599,7 +599,7 @@ remote_memory_is_not_the_hosts(void **state)
 }
 
 const struct CMUnitTest svm_usm_tests[] = {
-    cmocka_unit_test_setup(capabilities_say_what_holds, find_functions),
+    cmocka_unit_test(capabilities_say_what_holds),
     cmocka_unit_test(allocations_are_checked),
     cmocka_unit_test(pointers_are_described),
     cmocka_unit_test(commands_are_checked),
