@@ -115,6 +115,15 @@ says_no(const struct tp_rma_world *w, const struct tp_rma_hello *hello)
     return (int32_t)hello->status < 0 || hello->serial != w->serial;
 }
 
+/* It has sent its hello, which could not be read for lack of memory. */
+static bool
+is_unread(const struct tp_rma_world *w, uint32_t process)
+{
+    const uint32_t serial = w->processes[process].unread;
+
+    return serial != 0 && (int32_t)(serial - w->serial) >= 0;
+}
+
 /* The first process whose hello is missing. */
 static uint32_t
 who_is_missing(const struct tp_rma_world *w)
@@ -237,6 +246,11 @@ wait_for_hellos(struct tp_rma_world *w, const telpher_rma_job *job, const char *
         }
         if (lost < w->count) {
             return say_lost(w, lost, kernel, err);
+        }
+        if (is_unread(w, missing)) {
+            return say(err, TELPHER_ERR_NO_MEMORY,
+                       "no memory to read that process %u comes to the launch of %s",
+                       missing, kernel);
         }
         if (tp_clock_passed(deadline)) {
             return say(err, TELPHER_ERR_TIMEOUT,

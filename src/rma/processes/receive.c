@@ -39,17 +39,29 @@ check_form(struct tp_rma_world *w, const telpher_msg *msg)
     return false;
 }
 
+/* A HELLO belongs to a later launch, so losing it must not fail the present one. */
+static void
+fail_without_memory(struct tp_rma_world *w, uint32_t process,
+                    const telpher_rma_command *c)
+{
+    if (c->op == TP_RMA_CONTROL_HELLO) {
+        w->processes[process].unread = c->launch;
+    } else if (w->run != NULL) {
+        tp_rma_run_fail(w->run, TELPHER_ERR_NO_MEMORY,
+                        "no memory for what process %u sends", process);
+    }
+}
+
 /* Memory of its own for a control message's body. */
 static void *
-take_body(struct tp_rma_world *w, telpher_msg *msg)
+take_body(struct tp_rma_world *w, telpher_msg *msg, const telpher_rma_command *c)
 {
     if (msg->buffers[0].len > TP_RMA_BODY_MAX) {
         return NULL;
     }
     msg->cookie = tp_malloc(msg->buffers[0].len, "message");
-    if (msg->cookie == NULL && w->run != NULL) {
-        tp_rma_run_fail(w->run, TELPHER_ERR_NO_MEMORY,
-                        "no memory for what process %u sends", msg->from);
+    if (msg->cookie == NULL) {
+        fail_without_memory(w, msg->from, c);
     }
     return msg->cookie;
 }
@@ -72,7 +84,7 @@ on_post(telpher_context *ctx, telpher_msg *msg, void *user)
         buffer->data = tp_rma_command_place(w->run->remote, msg->from, c, buffer->len);
         refused = buffer->data == NULL;
     } else {
-        buffer->data = c->op > TP_RMA_CONTROL_GOT ? take_body(w, msg) : NULL;
+        buffer->data = c->op > TP_RMA_CONTROL_GOT ? take_body(w, msg, c) : NULL;
         refused = c->op <= TP_RMA_CONTROL_GOT || buffer->len > TP_RMA_BODY_MAX;
     }
     w->processes[msg->from].incoming += buffer->data != NULL;

@@ -59,6 +59,7 @@ struct tp_rma_process {
     bool lost;
     bool done; /* its ranks have returned */
     uint32_t left; /* serial of the last launch that it left */
+    uint32_t unread; /* the last launch whose hello was lost for lack of memory, or 0 */
     struct tp_rma_hello
         hellos[2]; /* of this launch and the next; serial 0 = not received */
     void *addresses[2]; /* received with them, owned, or NULL */
