@@ -529,11 +529,12 @@ tp_rma_races_finish(struct tp_rma_run *run)
     pairs = races->text != NULL ? races->text : "";
     if (asprintf(&text, "%u%s pairs of accesses that nothing puts in order%s",
                  races->pair_count, more, pairs) < 0) {
-        return;
+        text = NULL; /* a run with races fails with less text, too */
     }
     if (atomic_load(&run->status) == TELPHER_OK) {
-        tp_rma_run_fail(run, TELPHER_ERR_RACE, "%s", text);
-    } else { /* perhaps the reason why it failed */
+        tp_rma_run_fail(run, TELPHER_ERR_RACE, "%s",
+                        text != NULL ? text : "accesses that nothing puts in order");
+    } else if (text != NULL) { /* perhaps the reason why it failed */
         tp_rma_log_report(text);
         tp_rma_report_append(run, "%s\n", text);
     }
