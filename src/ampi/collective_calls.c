@@ -81,6 +81,31 @@ is_root(const struct tp_ampi_comm *comm, int root)
     return comm->local != NULL ? root == MPI_ROOT : comm->rank == root;
 }
 
+/* With types for each rank, their displacements may be addresses. */
+static bool
+is_missing(const struct tp_ampi_side *side, int ranks)
+{
+    bool used = false;
+
+    for (int i = 0; i < ranks; i++) {
+        used |= (side->counts != NULL ? (size_t)side->counts[i] : side->count) > 0;
+    }
+    return used && side->types == NULL && tp_ampi_is_missing(side->at, side->type);
+}
+
+/* Not all ranks use the receive buffer of a reduction, nor both sides between two groups. */
+static int
+check_buffers(const struct tp_ampi_call *call, int out_ranks, int in_ranks)
+{
+    bool missing = is_missing(&call->out, out_ranks) ||
+                   (call->op == MPI_OP_NULL && is_missing(&call->in, in_ranks));
+
+    return call->comm->local == NULL && missing
+               ? tp_ampi_error(call->comm, MPI_ERR_BUFFER, "%s: a buffer is NULL",
+                               call->name)
+               : MPI_SUCCESS;
+}
+
 static int
 check(struct tp_ampi_call *call, int out_ranks, int in_ranks)
 {
@@ -96,6 +121,9 @@ check(struct tp_ampi_call *call, int out_ranks, int in_ranks)
     error = check_side(call, &call->out, out_ranks);
     if (error == MPI_SUCCESS) {
         error = check_side(call, &call->in, in_ranks);
+    }
+    if (error == MPI_SUCCESS) {
+        error = check_buffers(call, out_ranks, in_ranks);
     }
     if (error == MPI_SUCCESS && call->op != MPI_OP_NULL &&
         !tp_ampi_op_fits(call->op, call->in.type)) {
@@ -172,14 +200,13 @@ start_light(const struct tp_ampi_call *call, enum form form, MPI_Request *ret)
  * that this rank uses
  */
 static int
-begin(MPI_Comm handle, struct tp_ampi_call *call, int out_ranks, int in_ranks,
-      enum form form, MPI_Request *request)
+begin(struct tp_ampi_call *call, int out_ranks, int in_ranks, enum form form,
+      MPI_Request *request)
 {
     int error;
 
     call->tag = (int)(call->comm->collectives++ & 0x3fffffff);
     error = check(call, out_ranks, in_ranks);
-    (void)handle;
     if (error == MPI_SUCCESS) {
         error = form != BLOCKING ? start_light(call, form, request) : run(call);
     }
@@ -242,7 +269,7 @@ find(MPI_Comm handle, const char *name)
                                         .in = ins,                                     \
                                         .op = operation,                               \
                                         .root = from};                                 \
-            error = begin(comm_handle, &call, out_ranks, in_ranks, form, request);     \
+            error = begin(&call, out_ranks, in_ranks, form, request);                  \
         }                                                                              \
         tp_ampi_leave();                                                               \
         return error;                                                                  \

@@ -72,6 +72,10 @@ print_rank(FILE *file, const struct tp_ampi_rank *rank)
         if (rank->mails[i] == NULL) {
             continue;
         }
+        if (!tp_list_is_empty(&rank->mails[i]->probes)) {
+            (void)fprintf(file, "  rank %u waits in a probe for a message\n",
+                          rank->world);
+        }
         if (rank->mails[i]->window != NULL &&
             !tp_list_is_empty(&rank->mails[i]->window->waits)) {
             (void)fprintf(file, "  rank %u waits for other ranks of a window\n",

@@ -2,8 +2,10 @@
 /* Matching: the queues of a context at a rank, in the order of receives and of messages. */
 #include <string.h>
 
-#include "ampi/match.h"
+#include "ampi/process.h"
 #include "base/alloc.h"
+
+enum { CONTEXTS_MAX = 1 << 24 }; /* a peer names contexts: bounds the table of queues */
 
 static bool
 grow_mails(struct tp_ampi_rank *rank, uint32_t context)
@@ -27,7 +29,8 @@ tp_ampi_mail_of(struct tp_ampi_rank *rank, uint32_t context)
 {
     struct tp_ampi_mail *mail;
 
-    if (tp_unlikely(context >= rank->mail_count) && !grow_mails(rank, context)) {
+    if (tp_unlikely(context >= rank->mail_count) &&
+        (context >= CONTEXTS_MAX || !grow_mails(rank, context))) {
         return NULL;
     }
     mail = rank->mails[context];
@@ -38,6 +41,7 @@ tp_ampi_mail_of(struct tp_ampi_rank *rank, uint32_t context)
         }
         tp_list_init(&mail->posted);
         tp_list_init(&mail->unexpected);
+        tp_list_init(&mail->probes);
         rank->mails[context] = mail;
     }
     return mail;
@@ -119,6 +123,7 @@ tp_ampi_keep(struct tp_ampi_mail *mail, const struct tp_ampi_envelope *env,
     }
     tp_list_init(&u->link);
     tp_list_push_back(&mail->unexpected, &u->link);
+    tp_ampi_signal(&mail->probes);
     return u;
 }
 

@@ -56,6 +56,7 @@ _Static_assert(sizeof(struct tp_ampi_small) == 16, "data is aligned to 16");
 /** Receives that wait for messages, and messages that wait for receives, of one context. */
 struct tp_ampi_mail {
     struct tp_list posted, unexpected;
+    struct tp_list probes; /**< callers that wait for an unexpected message */
     struct tp_ampi_win *window; /**< whose context it is, or NULL */
 };
 
@@ -199,8 +200,14 @@ int tp_ampi_start_buffered(struct tp_ampi_comm *comm, const void *buf, size_t co
                            MPI_Datatype type, int dest, int tag);
 /** Finds the communicator and checks the arguments that all calls have. @p receives: the
  *  peer and the tag may be any. @return an error class, which was reported */
-int tp_ampi_check(MPI_Comm handle, int count, MPI_Datatype type, int peer, int tag,
-                  bool receives, struct tp_ampi_comm **ret);
+int tp_ampi_check(MPI_Comm handle, const void *buf, int count, MPI_Datatype type,
+                  int peer, int tag, bool receives, struct tp_ampi_comm **ret);
+/** NULL is no buffer, but MPI_BOTTOM for types that have addresses, which programs make. */
+static inline bool
+tp_ampi_is_missing(const void *buf, MPI_Datatype type)
+{
+    return buf == NULL && tp_ampi_is_predefined(type);
+}
 /** Reports the error of an operation, if there is one. @return @p error */
 int tp_ampi_request_report(struct tp_ampi_comm *comm, int error,
                            const struct tp_ampi_request *req);

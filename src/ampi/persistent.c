@@ -11,8 +11,8 @@ init(enum tp_ampi_request_kind kind, const void *buf, int count, MPI_Datatype ty
     int error;
 
     tp_ampi_enter();
-    error = tp_ampi_check(handle, count, type, peer, tag, kind == TP_AMPI_RECV_REQUEST,
-                          &comm);
+    error = tp_ampi_check(handle, buf, count, type, peer, tag,
+                          kind == TP_AMPI_RECV_REQUEST, &comm);
     if (error == MPI_SUCCESS) {
         error = tp_ampi_request_make(kind, comm, false, buf, (size_t)count, type, peer,
                                      tag, &req);

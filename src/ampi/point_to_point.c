@@ -6,8 +6,8 @@
 /* ---- checks ---- */
 
 int
-tp_ampi_check(MPI_Comm handle, int count, MPI_Datatype type, int peer, int tag,
-              bool receives, struct tp_ampi_comm **ret)
+tp_ampi_check(MPI_Comm handle, const void *buf, int count, MPI_Datatype type, int peer,
+              int tag, bool receives, struct tp_ampi_comm **ret)
 {
     struct tp_ampi_comm *comm = tp_ampi_comm_get(handle);
 
@@ -20,6 +20,11 @@ tp_ampi_check(MPI_Comm handle, int count, MPI_Datatype type, int peer, int tag,
     }
     if (tp_unlikely(tp_ampi_type_size(type) == SIZE_MAX && peer != MPI_PROC_NULL)) {
         return tp_ampi_error(comm, MPI_ERR_TYPE, "%#x is no datatype", type);
+    }
+    if (tp_unlikely(buf == NULL) && count > 0 && peer != MPI_PROC_NULL &&
+        tp_ampi_is_missing(buf, type)) {
+        return tp_ampi_error(comm, MPI_ERR_BUFFER, "the buffer of %d elements is NULL",
+                             count);
     }
     if (tp_unlikely((peer < 0 || peer >= comm->peers->size) && peer != MPI_PROC_NULL &&
                     !(receives && peer == MPI_ANY_SOURCE))) {
@@ -104,7 +109,7 @@ send_checked(const void *buf, int count, MPI_Datatype type, int dest, int tag,
     int error;
 
     tp_ampi_enter();
-    error = tp_ampi_check(handle, count, type, dest, tag, false, &comm);
+    error = tp_ampi_check(handle, buf, count, type, dest, tag, false, &comm);
     if (error == MPI_SUCCESS && dest != MPI_PROC_NULL) {
         error = send_blocking(comm, false, buf, (size_t)count, type, dest, tag, mode);
     }
@@ -144,7 +149,7 @@ PMPI_Recv(void *buf, int count, MPI_Datatype type, int source, int tag, MPI_Comm
     int error;
 
     tp_ampi_enter();
-    error = tp_ampi_check(handle, count, type, source, tag, true, &comm);
+    error = tp_ampi_check(handle, buf, count, type, source, tag, true, &comm);
     if (error == MPI_SUCCESS && source == MPI_PROC_NULL) {
         tp_ampi_status_empty(status, MPI_PROC_NULL);
     } else if (error == MPI_SUCCESS) {
@@ -235,7 +240,7 @@ isend(const void *buf, int count, MPI_Datatype type, int dest, int tag, MPI_Comm
 {
     struct tp_ampi_comm *comm;
     struct tp_ampi_request *req;
-    int error = tp_ampi_check(handle, count, type, dest, tag, false, &comm);
+    int error = tp_ampi_check(handle, buf, count, type, dest, tag, false, &comm);
 
     if (error != MPI_SUCCESS) {
         return error;
@@ -321,7 +326,7 @@ irecv(void *buf, int count, MPI_Datatype type, int source, int tag, MPI_Comm han
 {
     struct tp_ampi_comm *comm;
     struct tp_ampi_request *req;
-    int error = tp_ampi_check(handle, count, type, source, tag, true, &comm);
+    int error = tp_ampi_check(handle, buf, count, type, source, tag, true, &comm);
 
     if (error != MPI_SUCCESS) {
         return error;
@@ -379,10 +384,11 @@ PMPI_Sendrecv(const void *sendbuf, int sendcount, MPI_Datatype sendtype, int des
     int error;
 
     tp_ampi_enter();
-    error = tp_ampi_check(handle, sendcount, sendtype, dest, sendtag, false, &comm);
+    error = tp_ampi_check(handle, sendbuf, sendcount, sendtype, dest, sendtag, false,
+                          &comm);
     if (error == MPI_SUCCESS) {
-        error =
-            tp_ampi_check(handle, recvcount, recvtype, source, recvtag, true, &comm);
+        error = tp_ampi_check(handle, recvbuf, recvcount, recvtype, source, recvtag,
+                              true, &comm);
     }
     if (error == MPI_SUCCESS) {
         error = tp_ampi_sendrecv(comm, false, sendbuf, (size_t)sendcount, sendtype,
@@ -420,9 +426,9 @@ PMPI_Sendrecv_replace(void *buf, int count, MPI_Datatype type, int dest, int sen
     int error;
 
     tp_ampi_enter();
-    error = tp_ampi_check(handle, count, type, dest, sendtag, false, &comm);
+    error = tp_ampi_check(handle, buf, count, type, dest, sendtag, false, &comm);
     if (error == MPI_SUCCESS) {
-        error = tp_ampi_check(handle, count, type, source, recvtag, true, &comm);
+        error = tp_ampi_check(handle, buf, count, type, source, recvtag, true, &comm);
     }
     if (error == MPI_SUCCESS) {
         error = sendrecv_replace(comm, buf, (size_t)count, type, dest, sendtag, source,

@@ -23,18 +23,22 @@ static int
 look(int source, int tag, MPI_Comm handle, bool wait, struct tp_ampi_comm **ret_comm,
      struct tp_ampi_unexpected **ret)
 {
-    int error = tp_ampi_check(handle, 0, MPI_BYTE, source, tag, true, ret_comm);
+    int error = tp_ampi_check(handle, NULL, 0, MPI_BYTE, source, tag, true, ret_comm);
+    struct tp_ampi_mail *mail;
 
     *ret = NULL;
     if (error != MPI_SUCCESS || source == MPI_PROC_NULL) {
         return error;
     }
-    *ret = tp_ampi_match_unexpected((*ret_comm)->mail[0], source, tag);
-    if (*ret == NULL) {
-        do {
-            tp_ampi_yield();
-            *ret = tp_ampi_match_unexpected((*ret_comm)->mail[0], source, tag);
-        } while (wait && *ret == NULL);
+    mail = (*ret_comm)->mail[0];
+    *ret = tp_ampi_match_unexpected(mail, source, tag);
+    if (*ret == NULL && !wait) {
+        tp_ampi_yield();
+        *ret = tp_ampi_match_unexpected(mail, source, tag);
+    }
+    while (*ret == NULL && wait) {
+        tp_ampi_await_signal(&mail->probes);
+        *ret = tp_ampi_match_unexpected(mail, source, tag);
     }
     return MPI_SUCCESS;
 }

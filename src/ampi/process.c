@@ -153,6 +153,36 @@ tp_ampi_block(struct tp_ampi_waiter *waiter)
     }
 }
 
+struct wait {
+    struct tp_list link;
+    struct tp_ampi_waiter waiter;
+};
+
+void
+tp_ampi_await_signal(struct tp_list *waits)
+{
+    struct wait wait = {.waiter = {.light = tp_ampi.lights.current, .needed = 1}};
+
+    tp_list_init(&wait.link);
+    tp_list_push_back(waits, &wait.link);
+    tp_ampi_block(&wait.waiter);
+}
+
+void
+tp_ampi_signal(struct tp_list *waits)
+{
+    struct tp_list *link;
+
+    while ((link = tp_list_pop_front(waits)) != NULL) {
+        struct wait *wait = tp_list_entry(link, struct wait, link);
+
+        wait->waiter.needed = 0;
+        if (wait->waiter.light != NULL) {
+            tp_lights_wake(&tp_ampi.lights, wait->waiter.light);
+        }
+    }
+}
+
 void
 tp_ampi_yield(void)
 {

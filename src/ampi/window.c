@@ -72,24 +72,10 @@ tp_ampi_win_has(const struct tp_ampi_win *win, uint64_t at, uint64_t len)
 
 /* ---- events ---- */
 
-struct wait {
-    struct tp_list link;
-    struct tp_ampi_waiter waiter;
-};
-
 void
 tp_ampi_win_signal(struct tp_ampi_win *win)
 {
-    struct tp_list *link;
-
-    while ((link = tp_list_pop_front(&win->waits)) != NULL) {
-        struct wait *wait = tp_list_entry(link, struct wait, link);
-
-        wait->waiter.needed = 0;
-        if (wait->waiter.light != NULL) {
-            tp_lights_wake(&tp_ampi.lights, wait->waiter.light);
-        }
-    }
+    tp_ampi_signal(&win->waits);
 }
 
 void
@@ -98,11 +84,7 @@ tp_ampi_win_wait(struct tp_ampi_win *win,
                  const void *arg)
 {
     while (!done(win, arg)) {
-        struct wait wait = {.waiter = {.light = tp_ampi.lights.current, .needed = 1}};
-
-        tp_list_init(&wait.link);
-        tp_list_push_back(&win->waits, &wait.link);
-        tp_ampi_block(&wait.waiter);
+        tp_ampi_await_signal(&win->waits);
     }
 }
 
@@ -360,7 +342,7 @@ create(MPI_Comm handle, int flavor, void *base, MPI_Aint size, int unit, MPI_Inf
        void **ret_base, MPI_Win *ret)
 {
     struct tp_ampi_comm *comm;
-    struct tp_ampi_win *win;
+    struct tp_ampi_win *win = NULL;
     int error = MPI_ERR_COMM;
 
     tp_ampi_enter();

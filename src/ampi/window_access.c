@@ -321,22 +321,25 @@ locate(struct tp_ampi_win *win, int target, MPI_Aint disp,
        const struct tp_ampi_type *type, size_t count, uint64_t *ret)
 {
     const struct tp_ampi_part *part = &win->parts[target];
-    MPI_Aint extent = type->ub - type->lb, first, end;
+    MPI_Aint start, span, first, end;
 
-    *ret = part->base + (uint64_t)(disp * part->unit);
+    *ret = part->base + (uint64_t)disp * (uint64_t)part->unit;
     if (win->flavor == MPI_WIN_FLAVOR_DYNAMIC || count == 0) {
         return MPI_SUCCESS; /* the target checks */
     }
-    first = disp * part->unit + type->true_lb +
-            TP_MIN((MPI_Aint)(count - 1) * extent, (MPI_Aint)0);
-    end = disp * part->unit + type->true_ub +
-          TP_MAX((MPI_Aint)(count - 1) * extent, (MPI_Aint)0);
-    return first >= 0 && (uint64_t)end <= part->size
-               ? MPI_SUCCESS
-               : tp_ampi_win_error(win, MPI_ERR_RMA_RANGE,
-                                   "bytes %zd to %zd are not in the part of rank %d, "
-                                   "which has %zu",
-                                   first, end, target, (size_t)part->size);
+    if (__builtin_mul_overflow(disp, part->unit, &start) ||
+        __builtin_mul_overflow(count - 1, type->ub - type->lb, &span) ||
+        __builtin_add_overflow(start, type->true_lb + TP_MIN(span, (MPI_Aint)0),
+                               &first) ||
+        __builtin_add_overflow(start, type->true_ub + TP_MAX(span, (MPI_Aint)0),
+                               &end) ||
+        first < 0 || (uint64_t)end > part->size) {
+        return tp_ampi_win_error(win, MPI_ERR_RMA_RANGE,
+                                 "%zu elements at %zd are not in the part of rank %d, "
+                                 "which has %zu bytes",
+                                 count, disp, target, (size_t)part->size);
+    }
+    return MPI_SUCCESS;
 }
 
 /* The data that is sent: in the program's memory, or packed. */
@@ -448,6 +451,12 @@ prepare(struct job *job, const struct side *out, const struct side *in,
     for (int i = 2; i >= 0 && error == MPI_SUCCESS; i--) {
         if (sides[i] != NULL) {
             type = check_type(job->win, sides[i], &error);
+        }
+        if (error == MPI_SUCCESS && i > 0 && sides[i] != NULL && sides[i]->count > 0 &&
+            tp_ampi_is_missing(sides[i]->at, sides[i]->type)) {
+            error =
+                tp_ampi_win_error(job->win, MPI_ERR_BUFFER,
+                                  "the buffer of %d elements is NULL", sides[i]->count);
         }
     }
     if (error == MPI_SUCCESS) {

@@ -2,6 +2,7 @@
 /* Groups, attributes, info objects and error handlers. Any MPI runs it.
  * usage: telpher launch -n N -- ampi_objects [+vp M] */
 #include <mpi.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -239,6 +240,54 @@ test_error_handlers(void)
     MPI_Comm_free(&comm);
 }
 
+static int
+class_of(int error)
+{
+    int error_class = MPI_SUCCESS;
+
+    MPI_Error_class(error, &error_class);
+    return error_class;
+}
+
+/* Arguments that would end in a fault of memory. */
+static void
+test_no_buffer(void)
+{
+    MPI_Datatype absolute;
+    MPI_Comm comm;
+    MPI_Win win;
+    MPI_Aint at;
+    int lengths[] = {1}, n = 7, sent = 5;
+
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+    EXPECT(class_of(MPI_Send(NULL, 1, MPI_INT, rank, 0, comm)) == MPI_ERR_BUFFER);
+    EXPECT(class_of(MPI_Recv(NULL, 1, MPI_INT, rank, 0, comm, MPI_STATUS_IGNORE)) ==
+           MPI_ERR_BUFFER);
+    EXPECT(class_of(MPI_Bcast(NULL, 1, MPI_INT, 0, comm)) == MPI_ERR_BUFFER);
+    EXPECT(MPI_Send(NULL, 1, MPI_INT, MPI_PROC_NULL, 0, comm) == MPI_SUCCESS);
+    EXPECT(MPI_Bcast(NULL, 0, MPI_INT, 0, comm) == MPI_SUCCESS);
+    MPI_Win_create(&n, sizeof(n), sizeof(n), MPI_INFO_NULL, comm, &win);
+    MPI_Win_set_errhandler(win, MPI_ERRORS_RETURN);
+    MPI_Win_fence(0, win);
+    EXPECT(class_of(MPI_Put(NULL, 1, MPI_INT, rank, 0, 1, MPI_INT, win)) ==
+           MPI_ERR_BUFFER);
+    EXPECT(MPI_Put(&sent, 1, MPI_INT, rank, PTRDIFF_MAX, 1, MPI_INT, win) !=
+           MPI_SUCCESS);
+    EXPECT(MPI_Put(&sent, 1, MPI_INT, rank, PTRDIFF_MAX / 4 + 1, 1, MPI_INT, win) !=
+           MPI_SUCCESS);
+    MPI_Win_fence(0, win);
+    MPI_Win_free(&win);
+    MPI_Get_address(&n, &at); /* MPI_BOTTOM is NULL, and a buffer of this type */
+    MPI_Type_create_hindexed(1, lengths, &at, MPI_INT, &absolute);
+    MPI_Type_commit(&absolute);
+    MPI_Sendrecv(&sent, 1, MPI_INT, rank, 0, MPI_BOTTOM, 1, absolute, rank, 0, comm,
+                 MPI_STATUS_IGNORE);
+    EXPECT(n == sent);
+    MPI_Type_free(&absolute);
+    MPI_Comm_free(&comm);
+}
+
 static void
 test_error_codes(void)
 {
@@ -290,6 +339,7 @@ main(int argc, char **argv)
     test_type_attributes();
     test_info();
     test_error_handlers();
+    test_no_buffer();
     test_error_codes();
     test_idup();
     MPI_Allreduce(&failures, &all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
