@@ -213,6 +213,30 @@ user_event_that_nobody_sets(void **state)
     scene_fini(&s);
 }
 
+/** A buffer migrates to the host after the last command that wrote it has failed. */
+static void
+failed_before_migration(void **state)
+{
+    struct scene s;
+    cl_event done[2];
+    uint8_t zero = 0;
+
+    (void)state;
+    scene_init(&s, CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE);
+    ok(clEnqueueFillBuffer(s.q, s.mem, &zero, 1, 0, LARGE, 0, NULL, NULL));
+    ok(clFinish(s.q)); /* the device has the latest content */
+    ok(clEnqueueFillBuffer(s.q, s.mem, &zero, 1, 0, LARGE, 1, s.gates, &done[0]));
+    ok(clFlush(s.q));
+    ok(clSetUserEventStatus(s.gates[0], -7));
+    expect_failure(done[0]);
+    ok(clEnqueueMigrateMemObjects(s.q, 1, &s.mem, CL_MIGRATE_MEM_OBJECT_HOST, 0, NULL,
+                                  &done[1]));
+    ok(clWaitForEvents(1, &done[1]));
+    ok(clReleaseEvent(done[1]));
+    ok(clSetUserEventStatus(s.gates[1], CL_COMPLETE));
+    scene_fini(&s);
+}
+
 static int
 program_new(void **state)
 {
@@ -240,6 +264,7 @@ run_all(void)
         cmocka_unit_test(launches_without_events_fail),
         cmocka_unit_test(fails_while_launches_run),
         cmocka_unit_test(user_event_that_nobody_sets),
+        cmocka_unit_test(failed_before_migration),
     };
 
     return cmocka_run_group_tests_name("failure", tests, program_new, program_end);

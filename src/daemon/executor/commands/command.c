@@ -10,6 +10,7 @@
 #include "daemon/executor/messages.h"
 #include "daemon/executor/objects/objects.h"
 #include "daemon/executor/program/program.h"
+#include "daemon/executor/quirks.h"
 
 enum { PATTERN_MAX = 128 }; /* [bytes] of a fill */
 enum { COPY_RECT = 13 }; /* values of a rectangular COPY */
@@ -418,6 +419,16 @@ find_mems(struct tp_exec *x, const struct tp_wire_u64s *ids, cl_mem *mems)
     return 0;
 }
 
+/* The flags of a MIGRATE that the driver can complete. */
+static cl_mem_migration_flags
+migration_flags(struct tp_exec *x, cl_mem_migration_flags flags)
+{
+    return atomic_load(&x->had_failure) &&
+                   tp_exec_has_quirk(x, TP_EXEC_QUIRK_MIGRATE_WAITS_FOR_FAILED)
+               ? flags & ~(cl_mem_migration_flags)CL_MIGRATE_MEM_OBJECT_HOST
+               : flags;
+}
+
 /*
  * The event owns the list of buffers: NVIDIA's driver (580.159) does not copy it but reads
  * it when the command starts, after everything that the queue waits for.
@@ -433,8 +444,9 @@ run_migrate(struct tp_exec_command *c, const void *msg)
     c->ev->kept = mems;
     return error != 0 ? error
                       : c->x->cl.EnqueueMigrateMemObjects(
-                            c->queue->native, m->mems.count, mems, m->migration_flags,
-                            c->wait_count, c->waits, &c->ev->native);
+                            c->queue->native, m->mems.count, mems,
+                            migration_flags(c->x, m->migration_flags), c->wait_count,
+                            c->waits, &c->ev->native);
 }
 
 static const struct tp_exec_kind tp_exec_migrate = {"clEnqueueMigrateMemObjects", NULL,
