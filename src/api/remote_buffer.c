@@ -187,6 +187,9 @@ run(telpher_opencl_remote *r, const uint8_t *src)
         if (status == TELPHER_OK && !r->ended) {
             status = receive(r, deadline);
         }
+        if (status == TELPHER_OK && !r->ended && tp_clock_passed(deadline)) {
+            status = TELPHER_ERR_TIMEOUT; /* it sends, but nothing of this operation */
+        }
     }
     if (!r->ended) {
         r->status = status;
@@ -372,7 +375,7 @@ telpher_opencl_open(telpher_context *ctx, const char *token, uint64_t timeout_ns
     struct tp_error words = {0};
     telpher_status status = TELPHER_ERR_NO_MEMORY;
 
-    if (r != NULL && !tp_buffer_token_read(token, &t)) {
+    if (r != NULL && (token == NULL || !tp_buffer_token_read(token, &t))) {
         status = tp_error_set(&words, TELPHER_ERR_INVALID,
                               "this text is no token of an exported buffer");
     } else if (r != NULL) {

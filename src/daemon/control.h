@@ -38,6 +38,7 @@ enum tp_control_type {
     TP_CONTROL_PEER =
         5, /**< to the broker: a stream of the pair `session` with `key` may
                               come; to the executor: here it is, with the socket */
+    TP_CONTROL_PEER_OVER = 8, /**< to the broker: no more streams of pair `session` */
 };
 
 struct tp_control {

@@ -29,7 +29,7 @@ enum {
     TP_BROKER_LISTENERS_MAX = 32,
     TP_BROKER_MESSAGES_MAX = 16, /**< messages of one executor in a row, for fairness */
     TP_BROKER_ENDINGS_MAX = 64, /**< ended sessions whose end text is kept */
-    TP_BROKER_PAIRS_MAX = 256, /**< streams of other servers that a session expects */
+    TP_BROKER_PAIRS_MAX = 512, /**< pairs with servers, and exports, of a session */
 };
 
 struct tp_broker;

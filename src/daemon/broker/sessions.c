@@ -141,6 +141,16 @@ expect_pair(struct tp_broker_session *s, struct tp_control *msg)
     explicit_bzero(msg->key, sizeof(msg->key));
 }
 
+static void
+forget_pair(struct tp_broker_session *s, const uint8_t id[TP_WIRE_SESSION_BYTES])
+{
+    tp_list_for_each_entry_safe(struct tp_broker_pair, pair, &s->pairs, link) {
+        if (memcmp(pair->id, id, sizeof(pair->id)) == 0) {
+            free_pair(s, pair);
+        }
+    }
+}
+
 /* Reads what the executor sent. @return false when its end of the pair is closed */
 static bool
 read_control(struct tp_broker *b, struct tp_broker_session *s)
@@ -164,6 +174,8 @@ read_control(struct tp_broker *b, struct tp_broker_session *s)
             s->over = true;
         } else if (msg.type == TP_CONTROL_PEER) {
             expect_pair(s, &msg);
+        } else if (msg.type == TP_CONTROL_PEER_OVER) {
+            forget_pair(s, msg.session);
         }
     }
     return status != TELPHER_ERR_PEER_LOST;

@@ -96,20 +96,31 @@ tp_exec_on_export(struct tp_exec *x, const struct tp_wire_export *m)
         return TELPHER_OK;
     }
     (void)tp_exec_endpoints_reap(x);
-    status = tp_exec_peer_expect(m->name.data, m->key.data);
+    x->peers.exports++;
+    status = x->peers.exports > TP_EXEC_EXPORTS_MAX
+                 ? TELPHER_ERR_LIMIT
+                 : tp_exec_peer_expect(m->name.data, m->key.data);
     tp_exec_peer_reply(
         x, m->request, status,
         status == TELPHER_OK && x->peers.address != NULL ? x->peers.address : "");
+    if (status != TELPHER_OK) {
+        tp_exec_release(x, m->id);
+    }
     return TELPHER_OK;
 }
 
 void
 tp_exec_export_on_release(struct tp_exec_object *o)
 {
+    const struct tp_exec_export *e = tp_container_of(o, struct tp_exec_export, obj);
     struct tp_exec *x = o->x;
     size_t cursor = 0;
     void *value;
 
+    if (e->context != NULL) {
+        tp_exec_peer_stop_expecting(e->name);
+        x->peers.exports--;
+    }
     while (tp_map_next(&x->peers.map, &cursor, NULL, &value)) {
         struct tp_exec_peer *p = value;
 

@@ -39,7 +39,7 @@ open_impatient(void **state)
 static uint64_t
 export_buffer(struct test_scene *c, uint64_t size, uint8_t rights, telpher_status want)
 {
-    static uint8_t last;
+    static uint32_t last;
     struct tp_wire_export m = {.request = test_id(&c->s, TP_WIRE_KIND_REQUEST),
                                .id = test_id(&c->s, TP_WIRE_KIND_EXPORT),
                                .queue = c->queue,
@@ -50,7 +50,8 @@ export_buffer(struct test_scene *c, uint64_t size, uint8_t rights, telpher_statu
                                .key = {sizeof(test_pair_key), test_pair_key}};
     struct tp_wire_peer_reply reply;
 
-    memset(name, ++last | 0x80, sizeof(name));
+    last++;
+    memcpy(name, &last, sizeof(last));
     test_put(&c->s, TP_WIRE_EXPORT, &m);
     test_expect(&c->s, TP_WIRE_PEER_REPLY, &reply);
     assert_int_equal(reply.request, m.request);
@@ -275,6 +276,29 @@ released_exports_end_streams(void **state)
     }
 }
 
+/* Exports that come and go do not push a lasting one out; too many at a time are refused. */
+static void
+exports_are_counted(void **state)
+{
+    struct test_scene *c = *state;
+    uint8_t lasting[TP_WIRE_SESSION_BYTES];
+    struct tp_stream *peer;
+
+    (void)export_buffer(c, TEST_MEMORY, BOTH, TELPHER_OK);
+    memcpy(lasting, name, sizeof(name));
+    for (int i = 0; i < 3 * TP_EXEC_EXPORTS_MAX; i++) {
+        test_release(c, export_buffer(c, TEST_MEMORY, BOTH, TELPHER_OK));
+    }
+    for (int i = 1; i < TP_EXEC_EXPORTS_MAX; i++) {
+        (void)export_buffer(c, TEST_MEMORY, BOTH, TELPHER_OK);
+    }
+    (void)export_buffer(c, TEST_MEMORY, BOTH, TELPHER_ERR_LIMIT);
+    memcpy(name, lasting, sizeof(name));
+    peer = join();
+    expect_service(peer, 1);
+    tp_stream_destroy(peer);
+}
+
 /* ---- holders that stop, flood or die ---- */
 
 static void
@@ -349,6 +373,7 @@ main(void)
         CASE(names_do_not_meet),
         CASE(refused_operations_end),
         CASE(released_exports_end_streams),
+        CASE(exports_are_counted),
         CASE(floods_with_operations),
         CASE(dies_in_a_write),
         cmocka_unit_test_setup_teardown(goes_silent, open_impatient,

@@ -2,6 +2,8 @@
 /* Accepts and makes streams to other servers of the client. */
 #include "daemon/executor/peer/peer.h"
 
+#include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -16,6 +18,7 @@
 #include "daemon/executor/peer/peer_int.h"
 
 #define CONNECT_TIME (2 * TP_CLOCK_S)
+#define BROKER_TIME (2 * TP_CLOCK_S)
 
 void
 tp_exec_peers_init(struct tp_exec *x)
@@ -23,6 +26,7 @@ tp_exec_peers_init(struct tp_exec *x)
     tp_map_init(&x->peers.map);
     tp_mutex_init(&x->peers.lock);
     x->peers.count = 0;
+    x->peers.exports = 0;
     x->peers.endpoints = 0;
 }
 
@@ -226,18 +230,40 @@ peer_new(struct tp_exec *x, uint32_t number, const struct tp_wire_bytes *name,
     return TELPHER_OK;
 }
 
+/* Tells the broker about a pair. A client that arranges many fills the socket faster than the
+ * broker reads it. */
+static telpher_status
+tell_broker(enum tp_control_type type, const uint8_t name[TP_WIRE_SESSION_BYTES],
+            const uint8_t *key)
+{
+    tp_ns deadline = tp_clock_deadline(BROKER_TIME);
+    struct pollfd fd = {.fd = TP_CONTROL_FD, .events = POLLOUT};
+    struct tp_control msg = {.type = type};
+    telpher_status status;
+
+    memcpy(msg.session, name, sizeof(msg.session));
+    if (key != NULL) {
+        memcpy(msg.key, key, sizeof(msg.key));
+    }
+    do {
+        status = tp_control_send(TP_CONTROL_FD, &msg, -1);
+    } while (status == TELPHER_ERR_AGAIN && !tp_clock_passed(deadline) &&
+             (poll(&fd, 1, tp_clock_poll_ms(deadline)) >= 0 || errno == EINTR));
+    explicit_bzero(&msg, sizeof(msg));
+    return status;
+}
+
 telpher_status
 tp_exec_peer_expect(const uint8_t name[TP_WIRE_SESSION_BYTES],
                     const uint8_t key[TP_WIRE_PEER_KEY_BYTES])
 {
-    struct tp_control msg = {.type = TP_CONTROL_PEER};
-    telpher_status status;
+    return tell_broker(TP_CONTROL_PEER, name, key);
+}
 
-    memcpy(msg.session, name, sizeof(msg.session));
-    memcpy(msg.key, key, sizeof(msg.key));
-    status = tp_control_send(TP_CONTROL_FD, &msg, -1);
-    explicit_bzero(&msg, sizeof(msg));
-    return status;
+void
+tp_exec_peer_stop_expecting(const uint8_t name[TP_WIRE_SESSION_BYTES])
+{
+    (void)tell_broker(TP_CONTROL_PEER_OVER, name, NULL);
 }
 
 telpher_status

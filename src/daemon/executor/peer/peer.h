@@ -29,6 +29,7 @@ enum {
     TP_EXEC_PEERS_MAX = 256, /**< streams of one session, ever */
     TP_EXEC_PEER_EVENTS_MAX =
         65536, /**< ends of a peer's events before their PEER_EVENT */
+    TP_EXEC_EXPORTS_MAX = 256, /**< of a session, at a time */
     TP_EXEC_ENDPOINTS_MAX = 64, /**< streams to exports of a session, at a time */
     TP_EXEC_ENDPOINT_OPERATIONS_MAX = 64, /**< of one of them, under way */
 };
@@ -37,6 +38,7 @@ enum {
 struct tp_exec_peers {
     struct tp_map map; /**< number → peer; reader only */
     size_t count; /**< streams that the client has arranged, ever; reader only */
+    size_t exports; /**< that are not released; reader only */
     uint64_t endpoints; /**< streams to exports, ever; reader only */
     const char *address; /**< --peer-address; "" = none */
     struct tp_mutex lock; /**< the state of peers */

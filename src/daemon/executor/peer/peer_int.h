@@ -46,6 +46,8 @@ struct tp_exec_peer {
 /** Has the broker pass streams of a pair, or of an export, to this executor. */
 telpher_status tp_exec_peer_expect(const uint8_t name[TP_WIRE_SESSION_BYTES],
                                    const uint8_t key[TP_WIRE_PEER_KEY_BYTES]);
+/** Has the broker refuse them again. */
+void tp_exec_peer_stop_expecting(const uint8_t name[TP_WIRE_SESSION_BYTES]);
 /** Answers a request of the client. Any thread. */
 void tp_exec_peer_reply(struct tp_exec *x, uint64_t request, telpher_status status,
                         const char *text);
