@@ -38,18 +38,21 @@ def rows_of(path):
             text = file.read()
     except (OSError, UnicodeDecodeError) as error:
         fail(f"{path}: {getattr(error, 'strerror', error)}")
-    try:
-        whole = json.loads(text)
-        return whole["results"] if isinstance(whole, dict) and "results" in whole else [whole]
-    except ValueError:
-        pass
     rows = []
-    for line in text.splitlines():
+    for part in [text, *text.splitlines()]:
         try:
-            rows.append(json.loads(line))
+            rows.append(json.loads(part))
         except ValueError:
             continue
-    return rows
+        if part is text:
+            break
+    if rows and isinstance(rows[0], dict) and isinstance(rows[0].get("results"), list):
+        rows = rows[0]["results"]
+    return [row for row in rows if isinstance(row, dict) and not any(isinstance(row.get(k), (list, dict)) for k in KEYS)]
+
+
+def is_figure(value):
+    return isinstance(value, (int, float)) and 0 < value < float("inf")
 
 
 class Series:
@@ -59,15 +62,16 @@ class Series:
         self.values, self.low, self.high = [], None, None
 
     def add(self, row, value):
-        self.values += row.get("rounds") or [value]
-        self.low, self.high = row.get("low", value), row.get("high", value)
+        rounds = row.get("rounds")
+        self.values += [v for v in rounds if is_figure(v)] if isinstance(rounds, list) and any(map(is_figure, rounds)) else [value]
+        self.low, self.high = (row[end] if is_figure(row.get(end)) else value for end in ("low", "high"))
 
 
 def read(path):
     found = {}
     for row in rows_of(path):
-        name = next((n for n in ("median", "median_us", "median_mb_per_s") if isinstance(row.get(n), (int, float))), None)
-        if name is None or row[name] <= 0:
+        name = next((n for n in ("median", "median_us", "median_mb_per_s") if is_figure(row.get(n))), None)
+        if name is None:
             continue
         unit = row.get("unit") or ("us" if name == "median_us" else "MB/s")
         key = tuple((k, unit if k == "unit" else row[k]) for k in KEYS if k in row or k == "unit")
@@ -115,7 +119,7 @@ def main():
     if args.help:
         sys.stdout.write(USAGE)
         return
-    if len(args.files) != 2 or args.tolerance < 0:
+    if len(args.files) != 2 or not args.tolerance >= 0:
         fail("name two files, and a tolerance from 0 on")
     old, new = (read(path) for path in args.files)
     both = [key for key in old if key in new]

@@ -32,14 +32,14 @@ def load(path):
     try:
         with open(path, encoding="utf-8") as file:
             text = file.read()
-    except OSError as error:
-        raise BadFile(f"{path}: {error.strerror}") from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadFile(f"{path}: {getattr(error, 'strerror', error)}") from error
     try:
         whole = json.loads(text)
     except ValueError:
         whole = None
     if isinstance(whole, dict) and isinstance(whole.get("results"), list):
-        return whole["results"]
+        return [row for row in whole["results"] if isinstance(row, dict)]
     rows = []
     for line in text.splitlines():
         try:

@@ -206,6 +206,11 @@ ranks() {
     expect 0 "$bench" compare "$dir/a.json" "$dir/b.json" --tolerance 30
     expect 0 "$bench" compare "$dir/b.json" "$dir/a.json" -f json
     test "$(grep -c '"verdict": "better"' "$dir/out")" -eq 2 || die "no row is better"
+    for bad in '' '{' 'null' '[]' '[{"pattern": "latency"}]' '{"results": 5}' '{"median": "x"}' '{"median": 1, "pattern": []}'; do
+        echo "$bad" >"$dir/bad.json"
+        expect 2 "$bench" compare "$dir/a.json" "$dir/bad.json"
+        expect 1 "$bench" plot "$dir/bad.json" -o "$dir/bad.svg"
+    done
     expect 2 "$bench" compare "$dir/a.json" "$dir/none.json"
     expect 2 "$bench" compare "$dir/a.json"
 }

@@ -346,14 +346,15 @@ signal_all(struct rank *ranks, long count, int sig)
 
 static int ended_ranks; /* by signals that were not ours */
 
-/* An exit code above EXIT_SIGNAL is a signal's, on another host. */
+/* An exit code above EXIT_SIGNAL is a signal's, by a shell here or on another host; but exit(-1)
+ * is 255. */
 static void
 count_ended(int code, bool ending)
 {
     int sig = code - EXIT_SIGNAL;
     bool ours = ending && (sig == SIGTERM || (sig == SIGKILL && told == SIGALRM));
 
-    ended_ranks += sig > 0 && !ours;
+    ended_ranks += sig > 0 && sig <= SIGRTMAX && !ours;
 }
 
 /** Takes one rank that ended off, and tells the root; @p program NULL: says nothing.

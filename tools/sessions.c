@@ -61,7 +61,9 @@ open_answer(const char *path, const char *request)
     }
     memcpy(addr.sun_path, path, strlen(path) + 1);
     fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    /* a stopped telpherd makes connect() wait, too */
     if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &wait, sizeof(wait)) != 0 ||
+        setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &wait, sizeof(wait)) != 0 ||
         connect(fd, (struct sockaddr *)&addr, sizeof(addr)) != 0 ||
         send(fd, request, strlen(request), MSG_NOSIGNAL) != (ssize_t)strlen(request) ||
         (answer = fdopen(fd, "r")) == NULL) {

@@ -38,6 +38,8 @@ expect launch-labels 0 '^2: 2 of 3$' "$telpher" launch -l -n 3 -- sh -c 'echo $T
 expect launch-exit-code 7 'rank 1 .* exit code 7' "$telpher" launch -n 2 -- sh -c 'test $TELPHER_RANK = 0 || exit 7; exec sleep 50'
 expect launch-keeps-going 7 '^on$' "$telpher" launch -k -n 2 -- sh -c 'test $TELPHER_RANK = 0 || exit 7; sleep 0.3; echo on'
 expect launch-signal 137 'signal 9' "$telpher" launch -n 2 -- sh -c 'kill -KILL $$'
+expect launch-restarts 137 'starting again, 1 rank' "$telpher" launch -r 1 -- sh -c 'kill -KILL $$'
+expect launch-restarts-signals-only 0 '^0$' sh -c '"$0" launch -r 1 -- sh -c "exit 255" 2>&1 | grep -c "starting again" || true' "$telpher"
 expect launch-not-found 127 'No such file' "$telpher" launch -n 2 -- "$work/none"
 expect launch-bad-timeout 2 'TELPHER_START_TIMEOUT "soon" is no time' env TELPHER_START_TIMEOUT=soon "$telpher" launch -- true
 expect launch-timeout 0 '^7.000s$' env TELPHER_START_TIMEOUT=7s "$telpher" launch -- sh -c 'echo $TELPHER_START_TIMEOUT'
