@@ -20,6 +20,7 @@
 
 #include <poll.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -251,7 +252,7 @@ static void CL_CALLBACK
 note_end(cl_event event, cl_int status, void *arg)
 {
     (void)event;
-    *(volatile cl_int *)arg = status;
+    atomic_store((_Atomic cl_int *)arg, status);
 }
 
 /** A command that waits long for its program is no sign of a server that stands still. */
@@ -259,7 +260,7 @@ static int
 run_hold(int ms)
 {
     const struct timespec time = {ms / 1000, ms % 1000 * 1000000L};
-    volatile cl_int ended = 1;
+    _Atomic cl_int ended = 1;
     struct program p;
     cl_int err = open_program(&p);
     cl_event gate = clCreateUserEvent(p.context, NULL), marker;
@@ -267,7 +268,7 @@ run_hold(int ms)
     must(err == CL_SUCCESS && gate != NULL, "opening", err);
     err = clEnqueueMarkerWithWaitList(p.queue, 1, &gate, &marker);
     must(err == CL_SUCCESS, "clEnqueueMarkerWithWaitList", err);
-    err = clSetEventCallback(marker, CL_COMPLETE, note_end, (void *)&ended);
+    err = clSetEventCallback(marker, CL_COMPLETE, note_end, &ended);
     must(err == CL_SUCCESS && clFlush(p.queue) == CL_SUCCESS, "callback", err);
     say("ready");
     (void)nanosleep(&time, NULL);

@@ -332,7 +332,7 @@ tp_stream_resume(struct tp_stream *s, const struct tp_stream_handler *handler,
     tp_mutex_lock(&s->tx_lock);
     s->conn->ops->replace(s->conn, s->keep.next);
     if (s->lost_after_ns != 0) {
-        (void)tp_stream_watch(s, s->lost_after_ns);
+        (void)s->conn->ops->watch(s->conn, s->lost_after_ns);
     }
     s->keep.next = NULL;
     atomic_store(&s->keep.has_next, false);
