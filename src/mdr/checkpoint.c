@@ -173,7 +173,7 @@ telpher_mdr_checkpoint(telpher_mdr_call *call, const char *folder, const void *d
                        size_t len)
 {
     telpher_mdr *mdr = call->mdr;
-    struct tp_mdr_save s = {.restore = 0};
+    struct tp_mdr_save s = {.step = TP_MDR_WRITE};
     uint64_t newest, whole;
     uint32_t size;
     telpher_status status;
@@ -207,7 +207,7 @@ telpher_mdr_restore(telpher_mdr_call *call, const char *folder, void *data, size
                     size_t *ret_len)
 {
     telpher_mdr *mdr = call->mdr;
-    struct tp_mdr_save s = {.restore = 1};
+    struct tp_mdr_save s = {.step = TP_MDR_CHECK};
     uint64_t newest;
     telpher_status status;
 
@@ -232,6 +232,10 @@ telpher_mdr_restore(telpher_mdr_call *call, const char *folder, void *data, size
     mdr->restored = data;
     mdr->restored_cap = cap;
     status = ask_all(mdr, &s);
+    if (status == TELPHER_OK) {
+        s.step = TP_MDR_READ;
+        status = ask_all(mdr, &s);
+    }
     if (ret_len != NULL) {
         *ret_len = mdr->restored_len;
     }
@@ -254,8 +258,9 @@ tp_mdr_save_receive(telpher_mdr *mdr, const void *params, size_t len)
     }
     memcpy(&s, params, sizeof(s));
     s.folder[sizeof(s.folder) - 1] = '\0';
-    answer.status =
-        s.restore != 0 ? tp_mdr_restore_parts(mdr, &s) : tp_mdr_save_part(mdr, &s);
+    answer.status = s.step == TP_MDR_WRITE   ? tp_mdr_save_part(mdr, &s)
+                    : s.step == TP_MDR_CHECK ? tp_mdr_check_parts(mdr, &s)
+                                             : tp_mdr_restore_parts(mdr, &s);
     if (answer.status != TELPHER_OK) {
         (void)snprintf(answer.text, sizeof(answer.text), "%s", mdr->error);
     }

@@ -9,11 +9,17 @@
 
 enum { TP_MDR_PATH_BYTES = TP_MDR_FOLDER_BYTES + 64 };
 
+enum tp_mdr_save_step {
+    TP_MDR_WRITE, /**< each process its part */
+    TP_MDR_CHECK, /**< of the parts each process some: are they as they were written? */
+    TP_MDR_READ, /**< all parts, which are good */
+};
+
 /** What process 0 asks of all, in a message of kind SAVE. */
 struct tp_mdr_save {
     telpher_mdr_future answer;
     uint64_t generation; /**< of the checkpoint: later ones are larger */
-    uint32_t restore; /**< 0: write this process's part */
+    uint32_t step;
     uint32_t parts; /**< of the checkpoint to restore */
     char folder[TP_MDR_FOLDER_BYTES];
 };
@@ -58,6 +64,7 @@ const char *tp_mdr_part_name(char *dst, const char *folder, uint64_t generation,
                              uint32_t rank, uint32_t size, const char *suffix);
 /** Writes the part of this process. @return OK, or an error with a text */
 telpher_status tp_mdr_save_part(telpher_mdr *mdr, const struct tp_mdr_save *s);
+telpher_status tp_mdr_check_parts(telpher_mdr *mdr, const struct tp_mdr_save *s);
 /** Makes this process's arrays and elements of all parts. */
 telpher_status tp_mdr_restore_parts(telpher_mdr *mdr, const struct tp_mdr_save *s);
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads a checkpoint. Each process walks over the parts of all, makes the arrays, and takes the
- * elements of its block, so that the number of processes may be another one than before.
+ * Reads a checkpoint. The processes share the parts to check their hashes. Then each walks over all
+ * parts, makes the arrays, and takes the elements of its block, so that the number of processes may
+ * be another one than before.
  */
 #include "mdr/checkpoint_int.h"
 
@@ -79,15 +80,9 @@ static telpher_status
 check_head(telpher_mdr *mdr, struct input *in, const struct tp_mdr_save *s,
            uint32_t part, struct tp_mdr_file_head *ret_head)
 {
-    uint64_t hash;
-
-    memcpy(&hash, in->end, sizeof(hash));
     get(in, ret_head, sizeof(*ret_head));
     if (ret_head->magic != TP_MDR_FILE_MAGIC || ret_head->generation != s->generation ||
-        ret_head->rank != part || ret_head->size != s->parts ||
-        /* each process checks some */
-        (part % mdr->size == mdr->rank &&
-         hash != tp_hash_add(TP_HASH_START, in->map, in->len - sizeof(hash)))) {
+        ret_head->rank != part || ret_head->size != s->parts) {
         return tp_mdr_error(mdr, TELPHER_ERR_PROTO, "%s is damaged", in->path);
     }
     if (ret_head->classes_hash != mdr->classes_hash) {
@@ -204,6 +199,17 @@ get_elements(telpher_mdr *mdr, struct input *in, const struct tp_mdr_save *s,
 }
 
 static telpher_status
+check_part(telpher_mdr *mdr, const struct input *in)
+{
+    uint64_t hash;
+
+    memcpy(&hash, in->end, sizeof(hash));
+    return hash == tp_hash_add(TP_HASH_START, in->map, in->len - sizeof(hash))
+               ? TELPHER_OK
+               : tp_mdr_error(mdr, TELPHER_ERR_PROTO, "%s is damaged", in->path);
+}
+
+static telpher_status
 walk_part(telpher_mdr *mdr, struct input *in, const struct tp_mdr_save *s,
           uint32_t part, bool make)
 {
@@ -236,19 +242,24 @@ walk_part(telpher_mdr *mdr, struct input *in, const struct tp_mdr_save *s,
                : status;
 }
 
+enum walk { CHECK, COUNT, MAKE };
+
 static telpher_status
-walk_parts(telpher_mdr *mdr, const struct tp_mdr_save *s, bool make)
+walk_parts(telpher_mdr *mdr, const struct tp_mdr_save *s, enum walk walk)
 {
+    uint32_t first = walk == CHECK ? mdr->rank : 0;
+    uint32_t step = walk == CHECK ? mdr->size : 1;
     telpher_status status = TELPHER_OK;
 
-    for (uint32_t part = 0; part < s->parts && status == TELPHER_OK; part++) {
+    for (uint32_t part = first; part < s->parts && status == TELPHER_OK; part += step) {
         char path[TP_MDR_PATH_BYTES];
         struct input in = {.path = NULL};
 
         tp_mdr_part_name(path, s->folder, s->generation, part, s->parts, "mdr");
         status = open_part(mdr, path, &in);
         if (status == TELPHER_OK) {
-            status = walk_part(mdr, &in, s, part, make);
+            status = walk == CHECK ? check_part(mdr, &in)
+                                   : walk_part(mdr, &in, s, part, walk == MAKE);
             (void)munmap((void *)(uintptr_t)in.map, in.len);
         }
     }
@@ -256,14 +267,20 @@ walk_parts(telpher_mdr *mdr, const struct tp_mdr_save *s, bool make)
 }
 
 telpher_status
+tp_mdr_check_parts(telpher_mdr *mdr, const struct tp_mdr_save *s)
+{
+    return walk_parts(mdr, s, CHECK);
+}
+
+telpher_status
 tp_mdr_restore_parts(telpher_mdr *mdr, const struct tp_mdr_save *s)
 {
-    telpher_status status = walk_parts(mdr, s, false); /* counts the elements */
+    telpher_status status = walk_parts(mdr, s, COUNT);
     size_t cursor = 0;
     void *value;
 
     if (status == TELPHER_OK) {
-        status = walk_parts(mdr, s, true);
+        status = walk_parts(mdr, s, MAKE);
     }
     while (status == TELPHER_OK && tp_map_next(&mdr->arrays, &cursor, NULL, &value)) {
         struct tp_mdr_array_state *a = value;

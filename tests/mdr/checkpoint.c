@@ -294,6 +294,9 @@ main_damaged(telpher_mdr_call *call)
 
     IS(telpher_mdr_restore(call, folder, &p, sizeof(p), NULL), TELPHER_ERR_PROTO);
     MUST(strstr(telpher_mdr_last_error(call->mdr), "is damaged") != NULL);
+    /* the job can go on without it */
+    OK(telpher_mdr_array_create(call->mdr, 0, 1, (const int32_t[]){6}, NULL, 0,
+                                &p.blocks));
     telpher_mdr_exit(call->mdr, TELPHER_OK);
 }
 
@@ -367,10 +370,16 @@ test_refusals(void **state)
     run(2, main_no_pup);
     assert_int_equal(for_each_file("rm -r %s"), 0);
     make_folder();
-    run(PROCESSES, main_saves); /* one byte of one part is another */
+    run(PROCESSES,
+        main_saves); /* one byte of one part is another: of its classes, of others */
     assert_int_equal(
-        for_each_file("for f in %s/*-1-of-3.mdr; do printf x | "
+        for_each_file("for f in %s/*-1-of-3.mdr; do cp $f $f.good; printf x | "
                       "dd of=$f bs=1 seek=300 conv=notrunc 2>/dev/null; done"),
+        0);
+    run(2, main_damaged);
+    assert_int_equal(
+        for_each_file("for f in %s/*-1-of-3.mdr; do mv $f.good $f; printf x | "
+                      "dd of=$f bs=1 seek=20 conv=notrunc 2>/dev/null; done"),
         0);
     run(2, main_damaged);
     assert_int_equal(for_each_file("for f in %s/*-1-of-3.mdr; do : >$f; done"), 0);
