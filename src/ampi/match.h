@@ -60,8 +60,9 @@ struct tp_ampi_mail {
     struct tp_ampi_win *window; /**< whose context it is, or NULL */
 };
 
-/** A light thread, or the process's own, that waits for `needed` requests. */
+/** A light thread, or the process's own, that waits for `needed` requests, or for a signal. */
 struct tp_ampi_waiter {
+    struct tp_list link; /**< of those that wait for the signal */
     struct tp_light *light;
     int needed;
 };

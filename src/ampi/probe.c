@@ -24,6 +24,7 @@ look(int source, int tag, MPI_Comm handle, bool wait, struct tp_ampi_comm **ret_
      struct tp_ampi_unexpected **ret)
 {
     int error = tp_ampi_check(handle, NULL, 0, MPI_BYTE, source, tag, true, ret_comm);
+    struct tp_ampi_waiter waiter;
     struct tp_ampi_mail *mail;
 
     *ret = NULL;
@@ -37,7 +38,7 @@ look(int source, int tag, MPI_Comm handle, bool wait, struct tp_ampi_comm **ret_
         *ret = tp_ampi_match_unexpected(mail, source, tag);
     }
     while (*ret == NULL && wait) {
-        tp_ampi_await_signal(&mail->probes);
+        tp_ampi_await_signal(&mail->probes, &waiter);
         *ret = tp_ampi_match_unexpected(mail, source, tag);
     }
     return MPI_SUCCESS;

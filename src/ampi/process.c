@@ -153,19 +153,14 @@ tp_ampi_block(struct tp_ampi_waiter *waiter)
     }
 }
 
-struct wait {
-    struct tp_list link;
-    struct tp_ampi_waiter waiter;
-};
-
 void
-tp_ampi_await_signal(struct tp_list *waits)
+tp_ampi_await_signal(struct tp_list *waits, struct tp_ampi_waiter *waiter)
 {
-    struct wait wait = {.waiter = {.light = tp_ampi.lights.current, .needed = 1}};
-
-    tp_list_init(&wait.link);
-    tp_list_push_back(waits, &wait.link);
-    tp_ampi_block(&wait.waiter);
+    waiter->light = tp_ampi.lights.current;
+    waiter->needed = 1;
+    tp_list_init(&waiter->link);
+    tp_list_push_back(waits, &waiter->link);
+    tp_ampi_block(waiter);
 }
 
 void
@@ -174,11 +169,12 @@ tp_ampi_signal(struct tp_list *waits)
     struct tp_list *link;
 
     while ((link = tp_list_pop_front(waits)) != NULL) {
-        struct wait *wait = tp_list_entry(link, struct wait, link);
+        struct tp_ampi_waiter *waiter =
+            tp_list_entry(link, struct tp_ampi_waiter, link);
 
-        wait->waiter.needed = 0;
-        if (wait->waiter.light != NULL) {
-            tp_lights_wake(&tp_ampi.lights, wait->waiter.light);
+        waiter->needed = 0;
+        if (waiter->light != NULL) {
+            tp_lights_wake(&tp_ampi.lights, waiter->light);
         }
     }
 }

@@ -60,7 +60,7 @@ void tp_ampi_rank_begin(void);
 /** Waits until waiter->needed is 0. */
 void tp_ampi_block(struct tp_ampi_waiter *waiter);
 /** Waits for the next tp_ampi_signal() of a list of waiting callers. */
-void tp_ampi_await_signal(struct tp_list *waits);
+void tp_ampi_await_signal(struct tp_list *waits, struct tp_ampi_waiter *waiter);
 void tp_ampi_signal(struct tp_list *waits);
 /** Lets other ranks and the network go on. */
 void tp_ampi_yield(void);

@@ -83,8 +83,10 @@ tp_ampi_win_wait(struct tp_ampi_win *win,
                  bool (*done)(const struct tp_ampi_win *win, const void *arg),
                  const void *arg)
 {
+    struct tp_ampi_waiter waiter;
+
     while (!done(win, arg)) {
-        tp_ampi_await_signal(&win->waits);
+        tp_ampi_await_signal(&win->waits, &waiter);
     }
 }
 
