@@ -302,6 +302,8 @@ suite() {
     ! is_sanitized || return 0 # the module is not
     if [ -e "$top/lib/libtelpher-ampi.so" ]; then
         expect 0 "$bench" build-mpi "$top/bin/telpher-mpicc" -o "$dir/ampi.so"
+        expect 0 "$top/bin/telpher" launch -n 2 -- "$bench" bw --mpi "$dir/ampi.so" -r mpi -c -i 5 -x 1 -m 64:128 -d sim D D
+        test "$(grep -Ec '^(64|128) ' "$dir/out")" -eq 2 || die "rows of device memory on adaptive MPI"
         for pattern in latency ialltoall put_bw; do
             expect 0 "$top/bin/telpher" launch -n 2 -- "$bench" "$pattern" -r mpi --mpi "$dir/ampi.so" -c -i 5 -x 1 -W 4 -m 64:128
             grep -q '^# Transport Telpher adaptive MPI' "$dir/out" || die "not adaptive MPI"

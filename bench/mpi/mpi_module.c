@@ -65,6 +65,16 @@ takes_cuda(void)
 #endif
 }
 
+static telpher_context *
+device_context(void)
+{
+#ifdef TELPHER_AMPI
+    return AMPI_Context();
+#else
+    return NULL;
+#endif
+}
+
 static bool
 barrier(void)
 {
@@ -141,6 +151,7 @@ const struct bench_mpi bench_mpi = {
     .abort = abort_all,
     .version = bench_mpi_version,
     .takes_cuda = takes_cuda,
+    .device_context = device_context,
     .barrier = barrier,
     .send = send_bytes,
     .recv = recv_bytes,

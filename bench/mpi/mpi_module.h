@@ -29,6 +29,9 @@ struct bench_mpi {
     void (*abort)(void); /**< ends all ranks */
     const char *(*version)(void);
     bool (*takes_cuda)(void); /**< CUDA device memory where a buffer is asked for */
+    /** This process as a rank of Telpher, if the MPI is of Telpher: it takes all memory of this
+     *  context. Else, and before start(), NULL. */
+    telpher_context *(*device_context)(void);
     bool (*barrier)(void);
     bool (*send)(const void *src, size_t len, int peer);
     bool (*recv)(void *dst, size_t len, int peer);

@@ -183,10 +183,11 @@ ranks_context_alone(const char *transports, telpher_context **ret_ctx,
 static telpher_context *
 device_context(void)
 {
+    telpher_context *ctx = mpi->device_context();
     telpher_context *(*get)(void);
 
     *(void **)&get = dlsym(RTLD_DEFAULT, "telpher_mpi_device_context");
-    return get != NULL ? get() : NULL;
+    return ctx == NULL && get != NULL ? get() : ctx;
 }
 
 static void

@@ -35,14 +35,14 @@ struct block {
 
 /* ---- what is done with a point ---- */
 
-static inline ON_DEVICE int64_t
+static inline ON_BOTH int64_t
 place(const struct box *box, int64_t x, int64_t y, int64_t z)
 {
     return box->first + x * box->stride[0] + y * box->stride[1] + z * box->stride[2];
 }
 
 /* Each point becomes the mean of its six neighbours. */
-static inline ON_DEVICE void
+static inline ON_BOTH void
 relax(const struct box *box, int64_t x, int64_t y, int64_t z, double *to,
       const double *from)
 {
@@ -54,20 +54,20 @@ relax(const struct box *box, int64_t x, int64_t y, int64_t z, double *to,
             6;
 }
 
-static inline ON_DEVICE int64_t
+static inline ON_BOTH int64_t
 face_place(const struct box *box, int64_t x, int64_t y, int64_t z)
 {
     return (z * box->edge[1] + y) * box->edge[0] + x;
 }
 
-static inline ON_DEVICE void
+static inline ON_BOTH void
 pack(const struct box *box, int64_t x, int64_t y, int64_t z, double *to,
      const double *from)
 {
     to[face_place(box, x, y, z)] = from[place(box, x, y, z)];
 }
 
-static inline ON_DEVICE void
+static inline ON_BOTH void
 unpack(const struct box *box, int64_t x, int64_t y, int64_t z, double *to,
        const double *from)
 {
@@ -180,6 +180,7 @@ static void
 exchange(struct block *b, const struct options *o)
 {
     MPI_Request requests[2 * SIDES];
+    MPI_Status statuses[2 * SIDES];
 
     for (int side = 0; side < SIDES; side++) {
         struct box box = face(b->edge, side, 0);
@@ -199,7 +200,7 @@ exchange(struct block *b, const struct options *o)
                   MPI_DOUBLE, b->neighbour[side], side, b->grid,
                   &requests[SIDES + side]);
     }
-    MPI_Waitall(2 * SIDES, requests, MPI_STATUSES_IGNORE);
+    MPI_Waitall(2 * SIDES, requests, statuses);
     for (int side = 0; side < SIDES; side++) {
         struct box box = face(b->edge, side, 1);
 

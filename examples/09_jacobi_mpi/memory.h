@@ -17,7 +17,7 @@ struct box {
 #ifdef __CUDACC__
 
 #define MEMORY_NAME "cuda"
-#define ON_DEVICE __device__
+#define ON_BOTH __host__ __device__
 
 static inline void
 memory_check(cudaError_t error, const char *what)
@@ -72,9 +72,9 @@ memory_wait(void)
     memory_check(cudaDeviceSynchronize(), "a kernel");
 }
 
-#define FOR_EACH_POINT(function, box, to, from)                                        \
+#define FOR_EACH_POINT(function, points, to, from)                                     \
     do {                                                                               \
-        const struct box box_ = (box);                                                 \
+        const struct box box_ = (points);                                              \
         dim3 block(32, 4, 2);                                                          \
         dim3 grid((unsigned)((box_.edge[0] + 31) / 32),                                \
                   (unsigned)((box_.edge[1] + 3) / 4),                                  \
@@ -97,7 +97,7 @@ memory_wait(void)
 #else
 
 #define MEMORY_NAME "host"
-#define ON_DEVICE
+#define ON_BOTH
 
 static inline double *
 memory_allocate(size_t count)
@@ -134,7 +134,7 @@ memory_wait(void)
 {
 }
 
-#define FOR_EACH_POINT(function, box, to, from) function##_loop((box), to, from)
+#define FOR_EACH_POINT(function, points, to, from) function##_loop((points), to, from)
 
 #define DEFINE_FOR_EACH(function)                                                      \
     static void function##_loop(struct box box, double *to, const double *from)        \
