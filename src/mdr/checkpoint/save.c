@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Writes the part of a checkpoint that this process has. */
-#include "mdr/checkpoint_int.h"
+#include "mdr/checkpoint/checkpoint_int.h"
 
 #include <errno.h>
 #include <stdio.h>

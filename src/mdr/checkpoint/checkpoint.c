@@ -4,7 +4,7 @@
  * tells all to write or to read, and waits for their answers. A checkpoint is there when all of
  * its files are; older ones are removed after that. So a process may die at any moment.
  */
-#include "mdr/checkpoint_int.h"
+#include "mdr/checkpoint/checkpoint_int.h"
 
 #include <dirent.h>
 #include <errno.h>

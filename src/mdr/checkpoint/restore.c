@@ -4,7 +4,7 @@
  * parts, makes the arrays, and takes the elements of its block, so that the number of processes may
  * be another one than before.
  */
-#include "mdr/checkpoint_int.h"
+#include "mdr/checkpoint/checkpoint_int.h"
 
 #include <errno.h>
 #include <fcntl.h>
