@@ -36,7 +36,8 @@ Prints tables, each with a line that says what limits it.
   --timeout S        of one measurement (120)
   --launcher WORDS   in place of mpirun and its options, without -n
   --patterns LIST    of these alone
-  --osu FOLDER       measure host buffers beside the programs of OSU that were built there
+  --osu FOLDER       measure host buffers beside the programs of OSU that were built there,
+                     or in its folders openmpi and mpich, and say which patterns agree
   --json FILE        all figures; telpher-bench plot draws pictures from it
   -o, --out FILE     the picture, .png or .svg
   -h, --help         this text
@@ -46,6 +47,9 @@ BENCH = os.path.normpath(os.path.join(FOLDER, "..", "..", "bin", "telpher-bench"
 BANDWIDTHS = ("bw", "bibw")
 COLLECTIVES = ("allgather", "alltoall", "bcast", "reduce", "allreduce")
 WAYS = ("host", "staged", "library", "own")
+ATOMICS = ("cas_latency", "fop_latency")  # of one size: 8 bytes here
+# Why a pattern differs from OSU's program of that name
+REASONS = {name: "8 bytes in a window of MPI_Win_create; OSU: 1 byte, MPI_Win_allocate" for name in ATOMICS}
 
 
 def say(text):
@@ -113,8 +117,10 @@ def command(args, job, way):
     return line + ["-d", job["device"]] + (["H", "H"] if way == "host" else ["D", "D"])
 
 
-def osu_program(folder, pattern):
-    for path, _, names in os.walk(folder):
+def osu_program(args, mpi, pattern):
+    """Of FOLDER/openmpi or FOLDER/mpich where these are, else of FOLDER."""
+    folder = os.path.join(args.osu, mpi)
+    for path, _, names in os.walk(folder if os.path.isdir(folder) else args.osu):
         if "osu_" + pattern in names and os.access(os.path.join(path, "osu_" + pattern), os.X_OK):
             return os.path.join(path, "osu_" + pattern)
     return None
@@ -123,9 +129,10 @@ def osu_program(folder, pattern):
 def measure(args, job, way):
     """{bytes: figure} of one launch, with an error or None."""
     if way in ("osu", "ours"):
-        program = osu_program(args.osu, job["pattern"]) if way == "osu" else os.path.join(FOLDER, "osu", "osu_" + job["pattern"])
+        program = osu_program(args, job["mpi"], job["pattern"]) if way == "osu" else os.path.join(FOLDER, "osu", "osu_" + job["pattern"])
         text, error = run(launcher(args, job["mpi"], job["ranks"], None) + [program, *job["options"]], args.timeout)
         rows = re.findall(r"^(\d+) +([0-9.]+)", text or "", re.MULTILINE)
+        rows = [("8", rows[0][1])] if rows and job["pattern"] in ATOMICS else rows
         rows = rows or [("0", v) for v in re.findall(r"^ *([0-9.]+)", text or "", re.MULTILINE)]
         return {int(size): float(value) for size, value in rows}, error
     text, error = run(command(args, job, way), args.timeout)
@@ -162,10 +169,10 @@ def osu_jobs(args):
     names = sorted(os.path.basename(link)[4:] for link in os.listdir(os.path.join(FOLDER, "osu")))
     jobs = []
     for name in names:
-        sizes = [] if "barrier" in name or name in ("cas_latency", "fop_latency") else ["-m", in_bytes(args.message_size or "4:1M")]
-        jobs += [{"figure": 0, "pattern": name, "ranks": 2, "buffers": "single", "device": "host", "mpi": mpi,
+        sizes = [] if "barrier" in name or name in ATOMICS else ["-m", in_bytes(args.message_size or "4:1M")]
+        jobs += [{"figure": 0, "pattern": name, "ranks": 4 if "neighbor" in name else 2, "buffers": "single", "device": "host", "mpi": mpi,
                   "options": [*sizes, "-i", str(args.iterations), "-x", "20"], "ways": ("osu", "ours")}
-                 for mpi in args.mpi if osu_program(args.osu, name) and name not in ("init", "hello") and is_wanted(args, name)]
+                 for mpi in args.mpi if osu_program(args, mpi, name) and name not in ("init", "hello") and is_wanted(args, name)]
     return jobs
 
 
@@ -258,6 +265,43 @@ def table_of(key, group):
         yield limit
 
 
+# ---- agreement with OSU's programs ----
+
+NEAR = 0.05
+
+
+def spread_of(rows):
+    """How far OSU's own figures are apart: the medians of every second round and of the others, the largest of all sizes."""
+    halves = [(statistics.median(row["rounds"][::2]), statistics.median(row["rounds"][1::2])) for row in rows if len(row["rounds"]) > 1]
+    return max((max(pair) / max(min(pair), 1e-9) - 1 for pair in halves), default=0)
+
+
+def verdict_of(name, median, best, spread):
+    if abs(median - 1) <= NEAR:
+        return "agrees"
+    if abs(best - 1) <= NEAR:
+        return "agrees in the best rounds"
+    if abs(median - 1) <= spread:
+        return "differs less than OSU's rounds do"
+    return "differs" + (f": {REASONS[name]}" if name in REASONS else "")
+
+
+def agreement_of(groups):
+    """One line for each pattern: ours over OSU's, the median over the sizes."""
+    yield "\n| pattern | MPI | rounds | ours / osu | of the best rounds | smallest, largest of a size | osu's rounds apart | |"
+    yield "|---" * 8 + "|"
+    for (_, name, _, _, _, mpi), group in groups.items():
+        both = [(group["ours"][size], group["osu"][size]) for size in sorted(group.get("osu", {})) if size in group.get("ours", {})]
+        both = [(ours, osu) for ours, osu in both if osu["median"] > 0]
+        if not both:
+            continue
+        medians = [ours["median"] / osu["median"] for ours, osu in both]
+        median, best = statistics.median(medians), statistics.median(best_of(ours) / max(best_of(osu), 1e-9) for ours, osu in both)
+        spread = spread_of([osu for _, osu in both])
+        yield (f"| {name} | {mpi} | {min(len(osu['rounds']) for _, osu in both)} | {median:.3f} | {best:.3f} | {min(medians):.2f}, {max(medians):.2f} | "
+               f"{100 * spread:.0f} % | {verdict_of(name, median, best, spread)} |")
+
+
 # ---- the command ----
 
 class Parser(argparse.ArgumentParser):
@@ -310,6 +354,8 @@ def main():
         print(f"# {where['processor']}, {where['processors']} processors, load {where['load']}; medians of {rounds} rounds")
     for key, group in groups_of(rows).items():
         print("\n".join(table_of(key, group)))
+    if args.osu:
+        print("\n".join(agreement_of(groups_of(rows))))
     path = args.json or (args.out + ".json" if args.out else None)
     if path:
         with open(path, "w", encoding="utf-8") as file:

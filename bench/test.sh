@@ -290,6 +290,7 @@ suite() {
         mkdir "$dir/osu"
         ln -s "$(realpath "$bench")" "$dir/osu/osu_bcast"
         expect 0 "$bench" suite --osu "$dir/osu" --mpi openmpi --rounds 1 -i 3 -m 4:8
+        grep -Eq "^\| bcast \| openmpi \| 1 \| [0-9.]+ \| [0-9.]+ \|.*\| (agrees|differs)" "$dir/out" || die "no line says whether bcast agrees"
         test "$(grep -Ec '^\| [48]( \| [0-9.,]+){4} \|$' "$dir/out")" -eq 2 || die "rows beside OSU's program"
         if has_matplotlib; then
             expect 0 "$bench" plot "$dir/suite.json" -o "$dir/suite.svg"

@@ -165,9 +165,14 @@ gather(const struct ranks_pattern *pattern, const struct ranks_pair *p,
                      o->pure,   s->low,     s->high,  copy_us(p)};
     enum { COUNT = sizeof(mine) / sizeof(mine[0]) };
     double least[COUNT], mean[COUNT], most[COUNT];
+    bool idles = (pattern->flags & RANKS_WINDOW) != 0 && p->o->sync < BENCH_PSCW;
+    double operators = idles ? p->size / 2.0 : p->size;
     bool all = pattern->kind >= RANKS_FAN || (pattern->flags & RANKS_PAIRS) != 0;
     struct ranks_row r;
 
+    if (idles && !p->first) { /* only the first of a pair operates */
+        memset(mine, 0, sizeof(mine));
+    }
     memcpy(least, mine, sizeof(mine));
     memcpy(mean, mine, sizeof(mine));
     memcpy(most, mine, sizeof(mine));
@@ -177,7 +182,7 @@ gather(const struct ranks_pattern *pattern, const struct ranks_pair *p,
                                                                    : TELPHER_ERR_IO,
                     "MPI_Reduce");
         for (int i = 0; i < COUNT; i++) {
-            mean[i] /= p->size;
+            mean[i] /= operators;
         }
     }
     r = (struct ranks_row){.median = mean[0],

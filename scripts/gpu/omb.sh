@@ -6,6 +6,8 @@
 # front of the MPI (mpi), and the MPI's own device support where it says that it has some (cuda). Latency with one and
 # with several buffers, bandwidths, five collectives, and validation of all patterns. Parts: check, latency, bandwidth,
 # collectives, figures (all of them); figures alone draws figures 2, 3 and 5 for OpenCL, CUDA and managed memory. MPI=openmpi|mpich (the first that is there), KIND="opencl cuda", SIZES=4K:16M.
+# Part osu, by name only: host buffers beside the programs of OSU in $OSU/openmpi and $OSU/mpich, in turns for $MINUTES (8);
+# it needs no GPU, but a machine that does nothing else.
 set -uo pipefail
 build=$(cd "$1" && pwd)
 results=${2:-$build/gpu-omb}
@@ -77,6 +79,10 @@ part_figures() {
             -m "$SIZES" --json "$results/suite-$kind.json"
         "$bench" plot "$results/suite-$kind.json" -o "$results/suite-$kind.svg" || true
     done
+}
+part_osu() {
+    LINES_SHOWN=66 step "osu-$mpi" 580 "$bench" suite --osu "$OSU" --mpi "$mpi" --rounds 30 --minutes "${MINUTES:-8}" \
+        -i "${ITERATIONS:-500}" -m "${SIZES_OSU:-1K:64K}" --timeout 30 --json "$results/osu-$mpi.json"
 }
 
 LINES_SHOWN=${LINES_SHOWN:-14}
