@@ -34,7 +34,7 @@ enum tp_control_type {
                               client is back (0); while it is away, the executor may be
                               killed if other sessions need room */
     TP_CONTROL_RESUME = 7, /**< to the executor: another connection for the command
-                              stream, or for bulk stream `index`; `reply` is to be sent */
+                              stream, bulk stream `index` or pair `session`; `reply` is to be sent */
     TP_CONTROL_PEER =
         5, /**< to the broker: a stream of the pair `session` with `key` may
                               come; to the executor: here it is, with the socket */
@@ -46,12 +46,12 @@ struct tp_control {
     uint32_t platform; /**< SESSION: index in the facts */
     uint32_t device_count; /**< SESSION: devices of the whole server, as probed */
     uint32_t index; /**< BULK, RESUME: number of the stream */
-    bool is_bulk; /**< RESUME */
-    bool resumes; /**< SESSION: its streams outlive connections */
+    uint32_t stream; /**< RESUME: enum tp_wire_stream */
+    bool resumes; /**< SESSION, PEER: its streams outlive connections */
     uint64_t received; /**< RESUME: last frame number that the client received */
     uint8_t reply[TP_WIRE_PREFACE_REPLY_BYTES]; /**< RESUME: but for `received` */
     struct tp_session_numbers numbers; /**< SESSION, BULK, PEER */
-    uint8_t session[TP_WIRE_SESSION_BYTES]; /**< PEER: name of the pair */
+    uint8_t session[TP_WIRE_SESSION_BYTES]; /**< PEER, RESUME: of its preface */
     uint8_t key[TP_WIRE_PEER_KEY_BYTES]; /**< PEER, to the broker */
     struct tp_tls_state tls; /**< SESSION, BULK: of the connection; suite 0 = plain */
     uint32_t

@@ -7,7 +7,8 @@
  *
  * A round increments a counter in each element by kernels, reads and checks it, writes and
  * reads a large known pattern back, lets a command wait for a user event, and counts
- * callbacks. IDLE_MS: pause between rounds.
+ * callbacks. IDLE_MS: pause between rounds. With several servers, kernels of one round run on
+ * the first and the last device in turn, so content and events pass between them.
  */
 #define CL_TARGET_OPENCL_VERSION 300
 #include <CL/cl.h>
@@ -19,13 +20,13 @@
 #include <string.h>
 #include <time.h>
 
-enum { COUNT = 1024, STEPS = 10, LARGE = 96 << 10, WAIT_MS = 30000 };
+enum { COUNT = 1024, STEPS = 10, LARGE = 96 << 10, WAIT_MS = 30000, DEVICES_MAX = 16 };
 
 static const char source[] =
     "__kernel void inc(__global int *x, int by) { x[get_global_id(0)] += by; }\n";
 
 static cl_context context;
-static cl_command_queue queue;
+static cl_command_queue queue, other; /* of the last device, if there are several */
 static cl_program program;
 static cl_kernel kernel;
 static cl_mem counters, large;
@@ -80,19 +81,26 @@ open_all(void)
 {
     const char *text = source;
     cl_platform_id platform;
-    cl_device_id device;
+    cl_device_id devices[DEVICES_MAX], device;
+    cl_uint count;
     cl_int err, zero = 0;
 
     must_cl("clGetPlatformIDs", clGetPlatformIDs(1, &platform, NULL));
     must_cl("clGetDeviceIDs",
-            clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 1, &device, NULL));
-    context = clCreateContext(NULL, 1, &device, NULL, NULL, &err);
+            clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, DEVICES_MAX, devices, &count));
+    device = devices[0];
+    devices[1] = devices[count - 1];
+    context = clCreateContext(NULL, count > 1 ? 2 : 1, devices, NULL, NULL, &err);
     must_cl("clCreateContext", err);
     queue = clCreateCommandQueueWithProperties(context, device, NULL, &err);
     must_cl("clCreateCommandQueueWithProperties", err);
+    if (count > 1) {
+        other = clCreateCommandQueueWithProperties(context, devices[1], NULL, &err);
+        must_cl("clCreateCommandQueueWithProperties", err);
+    }
     program = clCreateProgramWithSource(context, 1, &text, NULL, &err);
     must_cl("clCreateProgramWithSource", err);
-    must_cl("clBuildProgram", clBuildProgram(program, 1, &device, "", NULL, NULL));
+    must_cl("clBuildProgram", clBuildProgram(program, 0, NULL, "", NULL, NULL));
     kernel = clCreateKernel(program, "inc", &err);
     must_cl("clCreateKernel", err);
     counters =
@@ -114,6 +122,9 @@ close_all(void)
     must_cl("clReleaseKernel", clReleaseKernel(kernel));
     must_cl("clReleaseProgram", clReleaseProgram(program));
     must_cl("clReleaseCommandQueue", clReleaseCommandQueue(queue));
+    if (other != NULL) {
+        must_cl("clReleaseCommandQueue", clReleaseCommandQueue(other));
+    }
     must_cl("clReleaseContext", clReleaseContext(context));
 }
 
@@ -127,16 +138,44 @@ count_call(cl_event event, cl_int status, void *arg)
 }
 
 static void
-run_inc(cl_int by, cl_uint wait_count, const cl_event *wait, cl_event *ret_event)
+run_inc_on(cl_command_queue on, cl_int by, cl_uint wait_count, const cl_event *wait,
+           cl_event *ret_event)
 {
     const size_t size = COUNT;
 
     must_cl("clSetKernelArg", clSetKernelArg(kernel, 0, sizeof(counters), &counters));
     must_cl("clSetKernelArg", clSetKernelArg(kernel, 1, sizeof(by), &by));
     must_cl("clEnqueueNDRangeKernel",
-            clEnqueueNDRangeKernel(queue, kernel, 1, NULL, &size, NULL, wait_count,
-                                   wait, ret_event));
+            clEnqueueNDRangeKernel(on, kernel, 1, NULL, &size, NULL, wait_count, wait,
+                                   ret_event));
     expected += by;
+}
+
+static void
+run_inc(cl_int by, cl_uint wait_count, const cl_event *wait, cl_event *ret_event)
+{
+    run_inc_on(queue, by, wait_count, wait, ret_event);
+}
+
+/* Kernels on both devices in turn, each after the end of the one before. */
+static void
+pass_between(void)
+{
+    cl_event last = NULL, next;
+
+    for (int i = 0; i < STEPS && other != NULL; i++) {
+        run_inc_on(i % 2 == 0 ? other : queue, i + 1, last != NULL,
+                   last != NULL ? &last : NULL, &next);
+        must_cl("clFlush", clFlush(i % 2 == 0 ? other : queue));
+        if (last != NULL) {
+            must_cl("clReleaseEvent", clReleaseEvent(last));
+        }
+        last = next;
+    }
+    if (last != NULL) {
+        must_cl("clWaitForEvents", clWaitForEvents(1, &last));
+        must_cl("clReleaseEvent", clReleaseEvent(last));
+    }
 }
 
 static void
@@ -163,6 +202,7 @@ static void
 check_content(int round)
 {
     static unsigned char out[LARGE], in[LARGE];
+    cl_command_queue from = queue;
 
     for (int i = 0; i < LARGE; i++) {
         out[i] = pattern(round, i);
@@ -170,9 +210,15 @@ check_content(int round)
     must_cl("clEnqueueWriteBuffer",
             clEnqueueWriteBuffer(queue, large, CL_TRUE, 0, LARGE, out, 0, NULL, NULL));
     memset(out, 0xee, sizeof(out));
+    if (other != NULL) {
+        must_cl("clEnqueueMigrateMemObjects",
+                clEnqueueMigrateMemObjects(other, 1, &large, 0, 0, NULL, NULL));
+        must_cl("clFinish", clFinish(other));
+        from = other;
+    }
     must_cl("clEnqueueReadBuffer",
-            clEnqueueReadBuffer(queue, large, CL_FALSE, 0, LARGE, in, 0, NULL, NULL));
-    must_cl("clFinish", clFinish(queue));
+            clEnqueueReadBuffer(from, large, CL_FALSE, 0, LARGE, in, 0, NULL, NULL));
+    must_cl("clFinish", clFinish(from));
     for (int i = 0; i < LARGE; i++) {
         must(in[i] == pattern(round, i), "byte of content", i);
     }
@@ -222,6 +268,8 @@ main(int argc, char **argv)
         for (int i = 0; i < STEPS; i++) {
             run_inc(i + 1, 0, NULL, NULL);
         }
+        must_cl("clFinish", clFinish(queue));
+        pass_between();
         check_user_event();
         check_counters();
         check_content(round);

@@ -110,6 +110,8 @@ struct tp_broker_pair {
     struct tp_list link; /**< session->pairs */
     uint8_t id[TP_WIRE_SESSION_BYTES]; /**< name of the pair, from its preface */
     uint8_t key[TP_WIRE_PEER_KEY_BYTES]; /**< of TLS */
+    bool resumes; /**< it has one stream, which may be resumed */
+    bool connected; /**< that has arrived */
 };
 
 /** A session, from its preface until its connection or its executor ends. */
@@ -160,6 +162,7 @@ struct tp_broker_conn {
     char who[TP_TLS_WHO_BYTES]; /**< with TLS: the key or certificate of the client */
     uint8_t
         clear[TP_WIRE_PREFACE_BYTES]; /**< with TLS: the preface received in clear */
+    bool resumes; /**< of another server: its stream outlives the connection */
     bool start_pending; /**< START was received; it is executed once `out` is sent */
     uint32_t platform; /**< of that START */
     tp_ns deadline; /**< TP_CLOCK_FOREVER = none */

@@ -120,13 +120,14 @@ static bool
 resume_stream(struct tp_broker *b, struct tp_broker_conn *c,
               struct tp_broker_session *s)
 {
+    bool from_peer = c->preface.stream == TP_WIRE_STREAM_PEER;
     struct tp_wire_preface_reply reply;
 
-    if (s == NULL || !s->resumes || s->pid == 0) {
+    if (s == NULL || (!s->resumes && !from_peer) || s->pid == 0) {
         return refuse_connection(b, c, TELPHER_ERR_NOT_FOUND,
                                  "there is no such session");
     }
-    reply = make_reply(b, c, s->id);
+    reply = make_reply(b, c, from_peer ? c->preface.session : s->id);
     if (tp_broker_session_resume(b, s, c, &reply) != TELPHER_OK) {
         tp_info("broker", "executor %ld takes no connection now", (long)s->pid);
     }
@@ -194,6 +195,14 @@ open_peer(struct tp_broker *b, struct tp_broker_conn *c)
         return refuse_connection(b, c, TELPHER_ERR_NOT_FOUND,
                                  "no session here expects this server");
     }
+    if (!pair->resumes) { /* an export, which has many streams of one name */
+        c->preface.features &= ~TP_WIRE_FEATURE_RESUME;
+    }
+    c->resumes = (features_of(b, c) & TP_WIRE_FEATURE_RESUME) != 0;
+    if (c->resumes && pair->connected) {
+        return resume_stream(b, c, s);
+    }
+    pair->connected = true;
     c->session = s;
     return accept_preface(b, c, c->preface.session);
 }

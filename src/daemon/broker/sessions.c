@@ -134,6 +134,7 @@ expect_pair(struct tp_broker_session *s, struct tp_control *msg)
     if (pair != NULL) {
         memcpy(pair->id, msg->session, sizeof(pair->id));
         memcpy(pair->key, msg->key, sizeof(pair->key));
+        pair->resumes = msg->resumes;
         tp_list_init(&pair->link);
         tp_list_push_back(&s->pairs, &pair->link);
         s->pair_count++;
@@ -369,7 +370,8 @@ tp_broker_session_bulk(struct tp_broker_session *s, struct tp_broker_conn *c)
 {
     bool from_peer = c->preface.stream == TP_WIRE_STREAM_PEER;
     struct tp_control msg = {.type = from_peer ? TP_CONTROL_PEER : TP_CONTROL_BULK,
-                             .index = c->preface.index};
+                             .index = c->preface.index,
+                             .resumes = from_peer && c->resumes};
 
     memcpy(msg.session, from_peer ? c->preface.session : s->id, sizeof(msg.session));
     return s->control.fd < 0 ? TELPHER_ERR_PEER_LOST
@@ -382,15 +384,15 @@ tp_broker_session_resume(struct tp_broker *b, struct tp_broker_session *s,
                          const struct tp_wire_preface_reply *reply)
 {
     struct tp_control msg = {.type = TP_CONTROL_RESUME,
-                             .is_bulk = c->preface.stream == TP_WIRE_STREAM_BULK,
+                             .stream = c->preface.stream,
                              .index = c->preface.index,
                              .received = c->preface.received};
     bool checked = (reply->features & TP_WIRE_FEATURE_CHECKSUM) != 0;
 
     msg.tls.suite = checked ? TP_TLS_CHECKSUM : 0; /* after the reply */
-    memcpy(msg.session, s->id, sizeof(msg.session));
+    memcpy(msg.session, reply->session, sizeof(msg.session));
     tp_wire_put_preface_reply(msg.reply, reply);
-    if (!msg.is_bulk) {
+    if (msg.stream == TP_WIRE_STREAM_COMMAND) {
         watch_client(b, s, c->watch.fd);
     }
     return s->control.fd < 0 ? TELPHER_ERR_PEER_LOST

@@ -70,6 +70,7 @@ struct tp_exec;
     X(PULL, pull)                                                                      \
     X(FORWARD, forward)                                                                \
     X(PEER_EVENT, peer_event)                                                          \
+    X(PEER_LOST, peer_lost)                                                            \
     X(EXPORT, export)                                                                  \
     X(ENDPOINT, endpoint)                                                              \
     X(PING, ping)                                                                      \

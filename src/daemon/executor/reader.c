@@ -252,16 +252,52 @@ add_checksums(const struct tp_control *msg, struct tp_conn **conn)
            tp_tls_wrap(*conn, &msg->tls, NULL, 0, false, conn) == TELPHER_OK;
 }
 
+/* Finds the stream that a connection resumes. @return false: there is none; *ret_stream is NULL
+ * if its first connection ended before it came here */
+static bool
+find_resumed(struct tp_exec *x, const struct tp_control *msg,
+             struct tp_exec_peer **ret_peer, struct tp_stream **ret_stream)
+{
+    switch (msg->stream) {
+    case TP_WIRE_STREAM_PEER:
+        *ret_peer = tp_exec_peer_find_pair(x, msg->session);
+        *ret_stream = *ret_peer != NULL ? tp_exec_peer_frames(*ret_peer) : NULL;
+        return *ret_peer != NULL;
+    case TP_WIRE_STREAM_BULK:
+        *ret_stream = tp_exec_transfers_stream(x->transfers, msg->index);
+        return x->resumes;
+    default:
+        *ret_stream = x->stream;
+        return x->resumes;
+    }
+}
+
+/* Begins the stream that a connection was to resume. */
+static void
+begin_stream(struct tp_exec *x, const struct tp_control *msg, struct tp_exec_peer *peer,
+             struct tp_conn *conn)
+{
+    if (peer != NULL) {
+        tp_exec_peer_begin(peer, conn, NULL, true);
+    } else {
+        (void)tp_exec_transfers_add_stream(x->transfers, conn, msg->index, x->resumes);
+    }
+}
+
 /* Continues a stream on another connection. */
 static void
 resume_stream(struct tp_exec *x, const struct tp_control *msg, const uint8_t *rest,
               int fd)
 {
-    struct tp_stream *stream =
-        msg->is_bulk ? tp_exec_transfers_stream(x->transfers, msg->index) : x->stream;
+    struct tp_exec_peer *peer = NULL;
     struct tp_control head = *msg;
+    struct tp_stream *stream;
     struct tp_conn *conn;
 
+    if (!find_resumed(x, msg, &peer, &stream)) {
+        (void)close(fd);
+        return;
+    }
     if (msg->tls.suite == TP_TLS_CHECKSUM) {
         head.tls.suite = 0; /* the reply has none */
     }
@@ -274,8 +310,8 @@ resume_stream(struct tp_exec *x, const struct tp_control *msg, const uint8_t *re
     } else if (!answer_resume(msg, stream, conn, TELPHER_OK) ||
                !add_checksums(msg, &conn)) {
         tp_conn_destroy(conn);
-    } else if (stream == NULL) { /* the first connection ended before it came here */
-        (void)tp_exec_transfers_add_stream(x->transfers, conn, msg->index, x->resumes);
+    } else if (stream == NULL) {
+        begin_stream(x, msg, peer, conn);
     } else if (tp_stream_replace(stream, conn, msg->received) != TELPHER_OK) {
         tp_conn_destroy(conn);
     }
@@ -311,7 +347,7 @@ take_message(struct tp_exec *x, const struct tp_control *msg, const uint8_t *res
         add_bulk(x, msg, rest, fd);
     } else if (msg->type == TP_CONTROL_PEER && fd >= 0) {
         tp_exec_peer_adopt(x, msg, rest, fd);
-    } else if (msg->type == TP_CONTROL_RESUME && fd >= 0 && x->resumes) {
+    } else if (msg->type == TP_CONTROL_RESUME && fd >= 0) {
         resume_stream(x, msg, rest, fd);
     } else if (fd >= 0) {
         (void)close(fd);

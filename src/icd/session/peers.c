@@ -84,6 +84,27 @@ tp_icd_peer_on_lost(struct tp_icd_session *session, uint32_t number)
     }
 }
 
+void
+tp_icd_peer_tell_lost(struct tp_icd_session *lost)
+{
+    size_t cursor = 0;
+    uint64_t key;
+    void *value;
+
+    while (tp_map_next(&lost->peers, &cursor, &key, &value)) {
+        struct tp_icd_session *other = (void *)(uintptr_t)key;
+        struct tp_wire_peer_lost m = {.peer =
+                                          ((const struct tp_icd_pair *)value)->number,
+                                      .status = TELPHER_ERR_PEER_LOST,
+                                      .text = {0, ""}};
+
+        if (m.peer != 0 && !other->lost && other->resumes) {
+            tp_icd_put(other, TP_WIRE_PEER_LOST, &m);
+            tp_icd_session_set_dirty(other);
+        }
+    }
+}
+
 /* ---- requests ---------------------------------------------------------------------------- */
 
 /** PEER_ACCEPT or PEER_CONNECT in progress. */

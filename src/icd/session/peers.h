@@ -39,5 +39,8 @@ uint32_t tp_icd_peer_import(struct tp_icd_session *session,
                             const struct tp_buffer_token *token);
 /** Handles PEER_LOST. Lock held. */
 void tp_icd_peer_on_lost(struct tp_icd_session *session, uint32_t number);
+/** Tells other servers that this session is lost, so that they do not wait for its streams. Lock
+ *  held. */
+void tp_icd_peer_tell_lost(struct tp_icd_session *lost);
 
 #endif

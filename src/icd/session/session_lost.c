@@ -4,6 +4,7 @@
 #include "icd/icd_int.h"
 #include "icd/objects/event.h"
 #include "icd/objects/platform.h"
+#include "icd/session/peers.h"
 #include "icd/session/session.h"
 #include "icd/session/session_int.h"
 
@@ -180,6 +181,7 @@ tp_icd_session_lose(struct tp_icd_session *session, telpher_status why,
     if (first) { /* in one critical section: a session seen as lost has no open events */
         mark_devices(session, CL_FALSE);
         tp_icd_bulk_lose(session);
+        tp_icd_peer_tell_lost(session);
         end_events(session);
         pthread_cond_broadcast(&session->turn);
         pthread_cond_broadcast(&session->wanted);

@@ -22,14 +22,7 @@
 #include "base/os/descriptor.h"
 #include "base/os/netchange.h"
 #include "base/trace/log.h"
-
-#define FIRST_PAUSE (10 * TP_CLOCK_MS) /* between two attempts; doubled each time */
-#define LAST_PAUSE (1 * TP_CLOCK_S)
-#define FIRST_TRY                                                                      \
-    (1 * TP_CLOCK_S) /* of one attempt; doubled after each that was late */
-#define LAST_TRY (8 * TP_CLOCK_S)
-#define REFUSED_TIME                                                                   \
-    (5 * TP_CLOCK_S) /* for a port without a listener: executors end with telpherd */
+#include "core/session/client_retry.h"
 
 enum {
     FRAMES_BEFORE = 1, /* START, in each direction: DEVICES and its reply */
@@ -41,52 +34,23 @@ enum {
 /** The way back of one stream. */
 struct way_back {
     struct tp_icd_session *session;
-    struct tp_stream *stream;
-    struct tp_client_params params;
-    int change_fd; /* of tp_netchange_open() */
-    tp_ns begin, deadline, pause, try_time;
-    struct tp_error err;
+    struct tp_client_retry retry;
 };
 
 static void
 begin_way(struct way_back *w, struct tp_icd_session *session, struct tp_stream *stream,
           uint32_t type)
 {
-    *w = (struct way_back){.session = session,
-                           .stream = stream,
-                           .begin = tp_clock_ns(),
-                           .pause = FIRST_PAUSE,
-                           .try_time = FIRST_TRY,
-                           .change_fd = tp_netchange_open(),
-                           .params = {.address = session->server->address,
-                                      .cookie_path = tp_icd_settings.cookie,
-                                      .security = &tp_icd_settings.security,
-                                      .parent = session->stream,
-                                      .resumes = TP_CLIENT_RESUMES,
-                                      .stream = type}};
-    w->deadline = tp_clock_deadline(tp_icd_settings.on_loss_ns);
-    memcpy(w->params.session, session->session_id, sizeof(w->params.session));
-}
-
-/** One attempt. */
-static telpher_status
-try_once(struct way_back *w)
-{
-    struct tp_wire_preface_reply reply;
-    struct tp_conn *conn;
-    telpher_status status;
-
-    w->params.received = tp_stream_received(w->stream);
-    w->params.deadline_ns = TP_MIN(w->deadline, tp_clock_deadline(w->try_time));
-    w->err = (struct tp_error){0};
-    status = tp_client_dial(&w->params, &conn, &reply, &w->err);
-    if (status == TELPHER_OK) {
-        status = tp_stream_replace(w->stream, conn, reply.received);
-        if (status != TELPHER_OK) {
-            tp_conn_destroy(conn);
-        }
-    }
-    return status;
+    w->session = session;
+    tp_client_retry_begin(&w->retry, stream, tp_icd_settings.on_loss_ns);
+    w->retry.params = (struct tp_client_params){.address = session->server->address,
+                                                .cookie_path = tp_icd_settings.cookie,
+                                                .security = &tp_icd_settings.security,
+                                                .parent = session->stream,
+                                                .resumes = TP_CLIENT_RESUMES,
+                                                .stream = type};
+    memcpy(w->retry.params.session, session->session_id,
+           sizeof(w->retry.params.session));
 }
 
 /**
@@ -98,68 +62,35 @@ static telpher_status
 start_again(struct way_back *w)
 {
     struct tp_icd_session *session = w->session;
-    struct tp_client_params params = w->params;
+    struct tp_client_params params = w->retry.params;
     struct tp_wire_preface_reply reply;
     struct tp_stream *fresh;
     telpher_status status;
 
     if (session->started || session->bulk.stream != NULL || session->started_again ||
-        w->stream != session->stream ||
-        tp_stream_received(w->stream) != FRAMES_BEFORE ||
-        !tp_stream_can_replace(w->stream, FRAMES_BEFORE)) {
+        w->retry.stream != session->stream ||
+        tp_stream_received(w->retry.stream) != FRAMES_BEFORE ||
+        !tp_stream_can_replace(w->retry.stream, FRAMES_BEFORE)) {
         return TELPHER_ERR_NOT_FOUND;
     }
     memset(params.session, 0, sizeof(params.session));
     params.received = 0;
     params.parent = NULL;
-    status = tp_client_connect(&params, &fresh, &reply, &w->err);
+    status = tp_client_connect(&params, &fresh, &reply, &w->retry.err);
     if (status != TELPHER_OK) {
         return status;
     }
-    status = tp_icd_recognize(session->server, fresh, &w->err);
+    status = tp_icd_recognize(session->server, fresh, &w->retry.err);
     if (status == TELPHER_OK) {
         struct tp_conn *conn = tp_stream_release(fresh);
 
         session->started_again = true;
         memcpy(session->session_id, reply.session, sizeof(session->session_id));
-        memcpy(w->params.session, reply.session, sizeof(w->params.session));
-        return tp_stream_replace(w->stream, conn, FRAMES_BEFORE);
+        memcpy(w->retry.params.session, reply.session, sizeof(w->retry.params.session));
+        return tp_stream_replace(w->retry.stream, conn, FRAMES_BEFORE);
     }
     tp_stream_destroy(fresh);
     return status;
-}
-
-/** True for a failure that another attempt may not meet. */
-static bool
-may_pass(const struct way_back *w, telpher_status status)
-{
-    switch (status) {
-    case TELPHER_ERR_REFUSED:
-        return tp_clock_ns() - w->begin < REFUSED_TIME;
-    case TELPHER_ERR_PEER_LOST:
-    case TELPHER_ERR_TIMEOUT:
-    case TELPHER_ERR_UNREACHABLE:
-    case TELPHER_ERR_LIMIT:
-    case TELPHER_ERR_IO:
-        return true;
-    default:
-        return false;
-    }
-}
-
-/** Waits before another attempt, but not after a change of the network. */
-static void
-pause_attempts(struct way_back *w, telpher_status status)
-{
-    tp_ns pause = TP_MIN(w->pause, tp_clock_remaining(w->deadline));
-    struct pollfd fd = {.fd = w->change_fd, .events = POLLIN};
-
-    if (status == TELPHER_ERR_TIMEOUT) {
-        w->try_time = TP_MIN(2 * w->try_time, LAST_TRY);
-    }
-    (void)poll(&fd, 1, (int)(pause / TP_CLOCK_MS) + 1);
-    w->pause = tp_netchange_take(w->change_fd) ? FIRST_PAUSE
-                                               : TP_MIN(2 * w->pause, LAST_PAUSE);
 }
 
 /**
@@ -170,7 +101,7 @@ static telpher_status
 connect_again(struct way_back *w)
 {
     for (;;) {
-        telpher_status status = try_once(w);
+        telpher_status status = tp_client_retry_once(&w->retry);
 
         if (status == TELPHER_ERR_NOT_FOUND) {
             status = start_again(w);
@@ -179,14 +110,14 @@ connect_again(struct way_back *w)
             return status == TELPHER_OK ? status : TELPHER_ERR_PEER_LOST;
         }
         tp_debug("icd", "%s: not connected again: %s", w->session->server->address,
-                 tp_error_text(&w->err));
-        if (!may_pass(w, status)) {
+                 tp_error_text(&w->retry.err));
+        if (!tp_client_retry_may_pass(&w->retry, status)) {
             return TELPHER_ERR_PEER_LOST;
         }
-        if (tp_clock_passed(w->deadline)) {
+        if (tp_clock_passed(w->retry.deadline)) {
             return TELPHER_ERR_TIMEOUT;
         }
-        pause_attempts(w, status);
+        tp_client_retry_pause(&w->retry, status);
     }
 }
 
@@ -201,7 +132,7 @@ lose_session(struct way_back *w, telpher_status status)
     }
     (void)snprintf(line, sizeof(line), "no connection for %.3g s (%s)",
                    (double)tp_icd_settings.on_loss_ns / TP_CLOCK_S,
-                   tp_error_text(&w->err));
+                   tp_error_text(&w->retry.err));
     tp_icd_session_lose(w->session, TELPHER_ERR_PEER_LOST, line);
 }
 
@@ -213,7 +144,7 @@ tp_icd_bulk_resume(struct tp_icd_session *session, struct tp_stream *stream)
 
     begin_way(&w, session, stream, TP_WIRE_STREAM_BULK);
     status = atomic_load(&session->left) ? TELPHER_ERR_PEER_LOST : connect_again(&w);
-    tp_descriptor_close(w.change_fd);
+    tp_client_retry_end(&w.retry);
     if (status != TELPHER_OK && !session->lost && !atomic_load(&session->left)) {
         lose_session(&w, status);
     }
@@ -244,7 +175,7 @@ resume_commands(struct tp_icd_session *session)
     tp_warn("icd", "%s: the connection is lost; connecting again for at most %.3g s",
             session->server->address, (double)tp_icd_settings.on_loss_ns / TP_CLOCK_S);
     status = connect_again(&w);
-    tp_descriptor_close(w.change_fd);
+    tp_client_retry_end(&w.retry);
     if (status != TELPHER_OK) {
         lose_session(&w, status);
         return;
@@ -253,7 +184,8 @@ resume_commands(struct tp_icd_session *session)
     tp_icd_session_mark_devices(session, CL_TRUE);
     tp_icd_flush(session);
     tp_warn("icd", "%s: connected again after %.3g s; nothing is lost",
-            session->server->address, (double)(tp_clock_ns() - w.begin) / TP_CLOCK_S);
+            session->server->address,
+            (double)(tp_clock_ns() - w.retry.begin) / TP_CLOCK_S);
 }
 
 /** Ends connections whose server is silent. */

@@ -99,7 +99,7 @@ tp_exec_on_export(struct tp_exec *x, const struct tp_wire_export *m)
     x->peers.exports++;
     status = x->peers.exports > TP_EXEC_EXPORTS_MAX
                  ? TELPHER_ERR_LIMIT
-                 : tp_exec_peer_expect(m->name.data, m->key.data);
+                 : tp_exec_peer_expect(m->name.data, m->key.data, false);
     tp_exec_peer_reply(
         x, m->request, status,
         status == TELPHER_OK && x->peers.address != NULL ? x->peers.address : "");

@@ -191,8 +191,10 @@ on_peer_lost(void *arg, telpher_status status)
     }
 }
 
-static const struct tp_exec_peer_handler peer_handler = {
-    .frame = on_peer_frame, .lost = on_peer_lost, .waits = has_awaited_events};
+static const struct tp_exec_peer_handler peer_handler = {.frame = on_peer_frame,
+                                                         .lost = on_peer_lost,
+                                                         .waits = has_awaited_events,
+                                                         .away = tp_exec_peer_away};
 
 /* ---- what the client arranges ---- */
 
@@ -210,7 +212,7 @@ tp_exec_peer_reply(struct tp_exec *x, uint64_t request, telpher_status status,
 /* Adds a peer to the table. @return OK; PROTO (number in use, bad key), NO_MEMORY */
 static telpher_status
 peer_new(struct tp_exec *x, uint32_t number, const struct tp_wire_bytes *name,
-         const struct tp_wire_bytes *key, struct tp_exec_peer **ret_peer)
+         const struct tp_wire_bytes *key, bool accepts, struct tp_exec_peer **ret_peer)
 {
     struct tp_exec_peer *p;
     telpher_status status;
@@ -224,8 +226,11 @@ peer_new(struct tp_exec *x, uint32_t number, const struct tp_wire_bytes *name,
         return status == TELPHER_ERR_EXISTS ? TELPHER_ERR_PROTO : status;
     }
     x->peers.count++;
+    tp_mutex_lock(&x->peers.lock); /* the watchdog looks for names */
     memcpy(p->name, name->data, sizeof(p->name));
     memcpy(p->key, key->data, sizeof(p->key));
+    p->accepts = accepts;
+    tp_mutex_unlock(&x->peers.lock);
     *ret_peer = p;
     return TELPHER_OK;
 }
@@ -234,11 +239,11 @@ peer_new(struct tp_exec *x, uint32_t number, const struct tp_wire_bytes *name,
  * broker reads it. */
 static telpher_status
 tell_broker(enum tp_control_type type, const uint8_t name[TP_WIRE_SESSION_BYTES],
-            const uint8_t *key)
+            const uint8_t *key, bool resumes)
 {
     tp_ns deadline = tp_clock_deadline(BROKER_TIME);
     struct pollfd fd = {.fd = TP_CONTROL_FD, .events = POLLOUT};
-    struct tp_control msg = {.type = type};
+    struct tp_control msg = {.type = type, .resumes = resumes};
     telpher_status status;
 
     memcpy(msg.session, name, sizeof(msg.session));
@@ -255,57 +260,62 @@ tell_broker(enum tp_control_type type, const uint8_t name[TP_WIRE_SESSION_BYTES]
 
 telpher_status
 tp_exec_peer_expect(const uint8_t name[TP_WIRE_SESSION_BYTES],
-                    const uint8_t key[TP_WIRE_PEER_KEY_BYTES])
+                    const uint8_t key[TP_WIRE_PEER_KEY_BYTES], bool resumes)
 {
-    return tell_broker(TP_CONTROL_PEER, name, key);
+    return tell_broker(TP_CONTROL_PEER, name, key, resumes);
 }
 
 void
 tp_exec_peer_stop_expecting(const uint8_t name[TP_WIRE_SESSION_BYTES])
 {
-    (void)tell_broker(TP_CONTROL_PEER_OVER, name, NULL);
+    (void)tell_broker(TP_CONTROL_PEER_OVER, name, NULL, false);
 }
 
 telpher_status
 tp_exec_on_peer_accept(struct tp_exec *x, const struct tp_wire_peer_accept *m)
 {
     struct tp_exec_peer *p;
-    telpher_status status = peer_new(x, m->peer, &m->name, &m->key, &p);
+    telpher_status status = peer_new(x, m->peer, &m->name, &m->key, true, &p);
 
     if (status != TELPHER_OK) {
         return status;
     }
-    p->accepts = true;
-    status = tp_exec_peer_expect(p->name, p->key);
+    status = tp_exec_peer_expect(p->name, p->key, x->resumes);
     tp_exec_peer_reply(
         x, m->request, status,
         status == TELPHER_OK && x->peers.address != NULL ? x->peers.address : "");
     return TELPHER_OK;
 }
 
-/* Finds the accepting peer of a pair. Reader only. */
-static struct tp_exec_peer *
-find_pair(struct tp_exec *x, const uint8_t name[TP_WIRE_SESSION_BYTES])
+void
+tp_exec_peer_begin(struct tp_exec_peer *p, struct tp_conn *conn,
+                   const struct tp_session_numbers *numbers, bool resumes)
 {
-    size_t cursor = 0;
-    void *value;
+    bool is_export = p->export != NULL;
+    /* a stream of a token promises no signs, and its holder gives none */
+    const struct tp_wire_peer_ready ready = {is_export ? 0 : TP_WIRE_PEER_SIGNS};
+    struct tp_stream *stream;
 
-    while (tp_map_next(&x->peers.map, &cursor, NULL, &value)) {
-        struct tp_exec_peer *p = value;
-
-        if (p->accepts && tp_random_equal(p->name, name, sizeof(p->name))) {
-            return p;
-        }
+    if (tp_stream_create(conn, numbers, 0, &stream) != TELPHER_OK) {
+        tp_conn_destroy(conn);
+        return;
     }
-    return NULL;
+    /* unless the stream is lost, as the next line may say */
+    (void)tp_exec_peer_set_step(p, TP_EXEC_PEER_READY);
+    if (tp_exec_transfers_add_peer(
+            p->x->transfers, stream,
+            is_export ? &tp_exec_endpoint_handler : &peer_handler, p,
+            is_export ? p->number : 0, resumes, &p->stream) == TELPHER_OK) {
+        tp_exec_bulk_put(p->stream, TP_WIRE_PEER_READY, &ready);
+        tp_exec_bulk_kick(p->stream);
+    }
 }
 
 void
 tp_exec_peer_adopt(struct tp_exec *x, const struct tp_control *msg, const uint8_t *rest,
                    int fd)
 {
-    struct tp_exec_peer *p = find_pair(x, msg->session);
-    struct tp_stream *stream;
+    struct tp_exec_peer *p = tp_exec_peer_find_pair(x, msg->session);
     struct tp_conn *conn;
 
     if (p == NULL) {
@@ -315,25 +325,8 @@ tp_exec_peer_adopt(struct tp_exec *x, const struct tp_control *msg, const uint8_
         (void)close(fd);
         return;
     }
-    if (tp_exec_adopt(msg, rest, fd, &conn) != TELPHER_OK) {
-        return;
-    }
-    if (tp_stream_create(conn, &msg->numbers, 0, &stream) != TELPHER_OK) {
-        tp_conn_destroy(conn);
-        return;
-    }
-    /* unless the stream is lost, as the next line may say */
-    (void)tp_exec_peer_set_step(p, TP_EXEC_PEER_READY);
-    if (tp_exec_transfers_add_peer(
-            x->transfers, stream,
-            p->export != NULL ? &tp_exec_endpoint_handler : &peer_handler, p,
-            p->export != NULL ? p->number : 0, &p->stream) == TELPHER_OK) {
-        /* a stream of a token promises no signs, and its holder gives none */
-        const struct tp_wire_peer_ready ready = {
-            p->export != NULL ? 0 : TP_WIRE_PEER_SIGNS};
-
-        tp_exec_bulk_put(p->stream, TP_WIRE_PEER_READY, &ready);
-        tp_exec_bulk_kick(p->stream);
+    if (tp_exec_adopt(msg, rest, fd, &conn) == TELPHER_OK) {
+        tp_exec_peer_begin(p, conn, &msg->numbers, msg->resumes);
     }
 }
 
@@ -341,7 +334,6 @@ tp_exec_peer_adopt(struct tp_exec *x, const struct tp_control *msg, const uint8_
 struct dial {
     struct tp_exec_peer *peer;
     uint64_t request;
-    char address[256];
 };
 
 /* Connects and waits until the other executor has the stream. */
@@ -350,18 +342,18 @@ dial(struct dial *d, struct tp_error *err)
 {
     struct tp_exec_peer *p = d->peer;
     tp_ns deadline = tp_clock_deadline(CONNECT_TIME);
-    struct tp_client_params params = {.address = d->address,
-                                      .stream = TP_WIRE_STREAM_PEER,
-                                      .peer_key = p->key,
-                                      .deadline_ns = deadline};
+    struct tp_wire_preface_reply reply;
+    struct tp_client_params params;
     struct tp_stream *stream;
     telpher_status status;
 
-    memcpy(params.session, p->name, sizeof(params.session));
-    status = tp_client_connect(&params, &stream, NULL, err);
+    tp_exec_peer_params(p, &params);
+    params.deadline_ns = deadline;
+    status = tp_client_connect(&params, &stream, &reply, err);
     if (status == TELPHER_OK) {
-        status = tp_exec_transfers_add_peer(p->x->transfers, stream, &peer_handler, p,
-                                            0, &p->stream);
+        status = tp_exec_transfers_add_peer(
+            p->x->transfers, stream, &peer_handler, p, 0,
+            (reply.features & TP_WIRE_FEATURE_RESUME) != 0, &p->stream);
     }
     if (status != TELPHER_OK) {
         return status;
@@ -377,7 +369,7 @@ dial(struct dial *d, struct tp_error *err)
     if (status != TELPHER_OK) {
         tp_exec_bulk_break(p->stream, status);
         return tp_error_set(err, status, "server %s accepts and does not go on: %s",
-                            d->address, telpher_status_text(status));
+                            p->address, telpher_status_text(status));
     }
     return TELPHER_OK;
 }
@@ -403,10 +395,10 @@ tp_exec_on_peer_connect(struct tp_exec *x, const struct tp_wire_peer_connect *m)
     pthread_t thread;
     telpher_status status;
 
-    if (m->address.len == 0 || m->address.len >= sizeof(d->address)) {
+    if (m->address.len == 0 || m->address.len >= sizeof(p->address)) {
         return TELPHER_ERR_PROTO;
     }
-    status = peer_new(x, m->peer, &m->name, &m->key, &p);
+    status = peer_new(x, m->peer, &m->name, &m->key, false, &p);
     if (status != TELPHER_OK) {
         return status;
     }
@@ -416,7 +408,7 @@ tp_exec_on_peer_connect(struct tp_exec *x, const struct tp_wire_peer_connect *m)
     }
     d->peer = p;
     d->request = m->request;
-    memcpy(d->address, m->address.data, m->address.len);
+    memcpy(p->address, m->address.data, m->address.len);
     status = tp_thread_create(&thread, "peer-connect", dial_main, d);
     if (status != TELPHER_OK) {
         tp_exec_peer_reply(x, m->request, status, "no thread left on the server");

@@ -9,6 +9,7 @@
  *
  *   peer.c        streams: accept, connect   peer_event.c  events across servers
  *   peer_move.c   PUSH and PULL              endpoint.c    exported buffers
+ *   peer_resume.c connections that were lost
  *
  * Threads: the reader owns the table of peers. `lock` guards the state of each and the
  * table of events; it is taken before a stream's own lock, after done_lock.
@@ -53,6 +54,9 @@ void tp_exec_peers_fini(struct tp_exec *x);
 /** Takes a socket that the broker passed on. Reader only. */
 void tp_exec_peer_adopt(struct tp_exec *x, const struct tp_control *msg,
                         const uint8_t *rest, int fd);
+/** Makes the first stream of a pair, or of an export. Takes the connection. */
+void tp_exec_peer_begin(struct tp_exec_peer *p, struct tp_conn *conn,
+                        const struct tp_session_numbers *numbers, bool resumes);
 /** Finds the stream of a peer that is connected. Reader only. @return NULL: none */
 struct tp_exec_bulk *tp_exec_peer_stream(struct tp_exec *x, uint32_t number,
                                          struct tp_exec_peer **ret_peer);
@@ -60,6 +64,14 @@ struct tp_exec_bulk *tp_exec_peer_stream(struct tp_exec *x, uint32_t number,
 void tp_exec_peer_abort(struct tp_exec_bulk *stream, uint64_t transfer, int32_t error);
 /** Sends appended frames of all streams. Any thread, without locks. */
 void tp_exec_peers_kick(struct tp_exec *x);
+
+/* ---- peer_resume.c ---- */
+
+/** Finds the accepting peer of a pair. Any thread that holds control_lock. @return NULL: none */
+struct tp_exec_peer *tp_exec_peer_find_pair(struct tp_exec *x,
+                                            const uint8_t name[TP_WIRE_SESSION_BYTES]);
+/** The stream of frames of a peer. As above. @return NULL: none has arrived */
+struct tp_stream *tp_exec_peer_frames(const struct tp_exec_peer *p);
 
 /* ---- endpoint.c ---- */
 

@@ -3,6 +3,7 @@
 #ifndef TELPHER_DAEMON_EXECUTOR_PEER_PEER_INT_H
 #define TELPHER_DAEMON_EXECUTOR_PEER_PEER_INT_H
 
+#include "core/session/client.h"
 #include "daemon/executor/peer/peer.h"
 
 /** A part of a buffer that holders of a token may read or write. Constant. */
@@ -31,6 +32,7 @@ struct tp_exec_peer {
                           of TP_WIRE_ENDPOINT_NAMES */
     bool accepts; /**< the other side connects */
     bool has_answered; /**< it has, by PEER_READY; lock */
+    char address[256]; /**< of the other side, which this one connects to; constant */
     uint8_t name[TP_WIRE_SESSION_BYTES]; /**< of the pair, in prefaces */
     uint8_t key[TP_WIRE_PEER_KEY_BYTES];
     struct tp_exec_bulk *stream; /**< NULL until a socket is there; then constant */
@@ -43,9 +45,11 @@ struct tp_exec_peer {
     _Atomic unsigned operations; /**< under way on the export */
 };
 
-/** Has the broker pass streams of a pair, or of an export, to this executor. */
+/** Has the broker pass streams of a pair, or of an export, to this executor. Of a pair there is
+ *  one, which @p resumes. */
 telpher_status tp_exec_peer_expect(const uint8_t name[TP_WIRE_SESSION_BYTES],
-                                   const uint8_t key[TP_WIRE_PEER_KEY_BYTES]);
+                                   const uint8_t key[TP_WIRE_PEER_KEY_BYTES],
+                                   bool resumes);
 /** Has the broker refuse them again. */
 void tp_exec_peer_stop_expecting(const uint8_t name[TP_WIRE_SESSION_BYTES]);
 /** Answers a request of the client. Any thread. */
@@ -59,6 +63,15 @@ void tp_exec_peer_remove(struct tp_exec_peer *p);
 /** Changes the state of a peer. Takes the lock. @return the state before */
 enum tp_exec_peer_step tp_exec_peer_set_step(struct tp_exec_peer *p,
                                              enum tp_exec_peer_step step);
+
+/* ---- peer_resume.c ---- */
+
+/** What connects to the other side of a pair, also again. */
+void tp_exec_peer_params(const struct tp_exec_peer *p,
+                         struct tp_client_params *ret_params);
+/** Gets or awaits another connection of a stream that has lost its own. Its receiver only.
+ *  @return OK; else the stream is lost */
+telpher_status tp_exec_peer_away(void *arg, struct tp_stream *stream);
 
 /* ---- endpoint.c ---- */
 

@@ -206,6 +206,7 @@ data_begin(void *arg, uint64_t transfer, uint64_t offset, uint32_t len)
         t->landing_len = len;
         b->landing = t;
     } else {
+        b->unacked = true;
         t->received += len; /* dropped; data_end is not called */
         if (t->error == 0 && !t->discard) {
             t->error = TP_EXEC_TRANSFER_NO_MEMORY;
@@ -229,6 +230,7 @@ data_end(void *arg, uint64_t transfer, uint64_t offset, uint32_t len)
     t->landing = false;
     t->landing_len = 0;
     b->landing = NULL;
+    b->unacked = true;
     t->received += len;
     if (t->fill != NULL) {
         t->fill->len += len;
@@ -402,7 +404,8 @@ peer_lost(struct tp_exec_bulk *b, telpher_status status)
         b->landing->landing_len = 0;
         b->landing = NULL;
     }
-    while ((first = tp_list_pop_front(&b->sends)) != NULL) {
+    while ((first = tp_list_pop_front(&b->sends)) != NULL ||
+           (first = tp_list_pop_front(&b->kept)) != NULL) {
         chunk_sent(b, tp_list_entry(first, struct tp_exec_chunk, link));
     }
     drop_unknown(b);
@@ -527,6 +530,18 @@ check_silence(struct tp_exec_bulk *b)
     }
 }
 
+/* Has a stream between servers connected again, or breaks it. */
+static void
+await_connection(struct tp_exec_bulk *b)
+{
+    telpher_status status = b->peer->away(b->peer_arg, b->stream);
+
+    if (status != TELPHER_OK) {
+        tp_stream_break(b->stream, TELPHER_ERR_PEER_LOST);
+    }
+    b->heard = tp_clock_ns();
+}
+
 /* Looks at another server now and then: no thread of ours sends to it and would notice. */
 static void
 wait_for_data(struct tp_exec_bulk *b)
@@ -536,6 +551,14 @@ wait_for_data(struct tp_exec_bulk *b)
         limit != 0 ? TP_MIN(PEER_LOOK, (tp_ns)(limit / 4 + 1)) : (tp_ns)PEER_LOOK;
     tp_ns deadline = b->peer != NULL ? tp_clock_deadline(step) : TP_CLOCK_FOREVER;
 
+    if (b->peer != NULL && tp_stream_is_away(b->stream)) {
+        await_connection(b);
+        return;
+    }
+    if (b->peer != NULL && b->keeps && b->unacked) {
+        b->unacked = false; /* the other server's PUSH ends with this */
+        tp_stream_acknowledge(b->stream);
+    }
     if (tp_stream_wait(b->stream, deadline) == TELPHER_ERR_TIMEOUT) {
         (void)tp_stream_look(b->stream, false);
         check_silence(b);
@@ -876,7 +899,7 @@ bulk_free(struct tp_exec_bulk *b)
 telpher_status
 tp_exec_transfers_add_peer(struct tp_exec_transfers *all, struct tp_stream *stream,
                            const struct tp_exec_peer_handler *handler, void *arg,
-                           uint64_t names, struct tp_exec_bulk **ret_bulk)
+                           uint64_t names, bool resumes, struct tp_exec_bulk **ret_bulk)
 {
     struct tp_exec_bulk *b = bulk_new(all, stream);
     telpher_status status;
@@ -888,6 +911,10 @@ tp_exec_transfers_add_peer(struct tp_exec_transfers *all, struct tp_stream *stre
     b->peer = handler;
     b->peer_arg = arg;
     b->names = names;
+    b->keeps = resumes;
+    if (resumes) {
+        tp_stream_keep(stream);
+    }
     *ret_bulk = b;
     status = start_threads(b);
     if (status != TELPHER_OK) {
@@ -936,6 +963,12 @@ tp_exec_transfers_add_stream(struct tp_exec_transfers *all, struct tp_conn *conn
 }
 
 struct tp_stream *
+tp_exec_bulk_stream(const struct tp_exec_bulk *b)
+{
+    return b->stream;
+}
+
+struct tp_stream *
 tp_exec_transfers_stream(struct tp_exec_transfers *all, uint32_t index)
 {
     for (size_t i = 0; i < all->stream_count; i++) {
@@ -958,6 +991,12 @@ end_stream(struct tp_exec_bulk *b)
     tp_cond_signal(&b->wake);
     tp_cond_broadcast(&b->all->space);
     tp_mutex_unlock(&b->all->lock);
+    if (b->peer != NULL &&
+        b->keeps) { /* so that the other server does not connect again */
+        tp_exec_bulk_put(b, TP_WIRE_GOODBYE,
+                         &(struct tp_wire_goodbye){.text = {0, ""}});
+        tp_stream_kick(b->stream);
+    }
     tp_stream_break(b->stream, TELPHER_ERR_CANCELED);
     tp_thread_join(b->receiver);
     tp_thread_join(b->sender);

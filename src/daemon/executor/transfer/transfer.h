@@ -190,6 +190,9 @@ struct tp_exec_peer_handler {
     /** True if something else than content is expected of the other server. May be NULL if
      *  tp_exec_bulk_expect_signs() is not called. */
     bool (*waits)(void *arg);
+    /** The connection was lost: gets or awaits another one. May be NULL if the stream does not
+     *  resume. @return OK; else the stream is lost */
+    telpher_status (*away)(void *arg, struct tp_stream *stream);
 };
 
 /**
@@ -198,13 +201,16 @@ struct tp_exec_peer_handler {
  * @param handler kept
  * @param names   0: the client names the transfers, uniquely in the session; else bits of
  *                TP_WIRE_ENDPOINT_NAMES that are added to the other side's ids
+ * @param resumes it can be resumed on another connection
  * @param ret_bulk gives it before the first callback; valid until the end of @p all
  */
 telpher_status tp_exec_transfers_add_peer(struct tp_exec_transfers *all,
                                           struct tp_stream *stream,
                                           const struct tp_exec_peer_handler *handler,
-                                          void *arg, uint64_t names,
+                                          void *arg, uint64_t names, bool resumes,
                                           struct tp_exec_bulk **ret_bulk);
+/** The stream of frames. Lives as long as @p b. */
+struct tp_stream *tp_exec_bulk_stream(const struct tp_exec_bulk *b);
 /** Frees a stream that is lost. Waits for its threads; no other thread may use it.
  *  @return false: a transfer needs it still, or again */
 bool tp_exec_transfers_remove_peer(struct tp_exec_transfers *all,

@@ -91,7 +91,8 @@ struct tp_exec_bulk {
     struct tp_list sends; /**< chunks to send; lock */
     bool gives_signs; /**< the other server sends frames when it idles; receiver only */
     tp_ns heard; /**< when something came; receiver only */
-    bool keeps; /**< chunks stay until the client has acknowledged them */
+    bool keeps; /**< chunks stay until the other side has acknowledged them */
+    bool unacked; /**< content came that was not acknowledged; receiver only */
     struct tp_list kept; /**< chunks sent and not acknowledged; lock */
     uint64_t send_bytes; /**< in them; lock */
     struct tp_cond wake; /**< the sender's; lock */

@@ -1,0 +1,212 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The connection between two servers of a program is lost at each frame; the program ends with the exact result.
+
+The accepting server is reached through a forwarder, which ends connections by RST or FIN after a number of bytes. Where frames
+begin is known from a run that is not cut: one byte before and after, too. FAULT_CUTS: how many places in each direction, or
+"every". FAULT_CUTS_DONE: as in fault_cut.py."""
+import concurrent.futures
+import os
+import selectors
+import socket
+import struct
+import subprocess
+import tempfile
+import threading
+import time
+import unittest
+
+from fault import ICD, LIMIT_S, TELPHERD, until
+from fault_cut import AT_ONCE, CUTS, DONE, DRIVER_FOLDER, KEY, RUN_S, WITNESS, name_of, read, read_done
+
+PREFACE = 64 # [bytes] of the connecting server; with the proof of the key 64 more
+PREFACE_REPLY = 72 + 128 # challenge and reply
+REFUSAL = 128 # [bytes] that answer a connection of a session that has ended
+FEW = 6
+TO_SERVER, TO_PEER = 0, 1
+
+
+class Forwarder:
+    """Passes connections on to a port; ends the first one after @p cut bytes in a direction."""
+
+    def __init__(self, cut=None, how="reset"):
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self.listener.getsockname()[1]
+        self.target = 0
+        self.cut, self.how = cut, how
+        self.passed = [bytearray(), bytearray()]
+        self.count = self.accepted = 0
+        threading.Thread(target=self.serve, daemon=True).start()
+
+    def serve(self):
+        while True:
+            try:
+                near, _ = self.listener.accept()
+            except OSError:
+                return
+            self.count += 1
+            try:
+                far = socket.create_connection(("127.0.0.1", self.target))
+            except OSError: # the server has ended
+                near.close()
+                continue
+            for s in (near, far):
+                s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            first = self.count == 1
+            threading.Thread(target=self.forward, args=(near, far, first), daemon=True).start()
+
+    def end(self, near, far):
+        for s in (near, far):
+            if self.how == "reset":
+                s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            s.close()
+
+    def forward(self, near, far, first):
+        ends = {near: (far, TO_SERVER), far: (near, TO_PEER)}
+        count = [0, 0]
+        with selectors.DefaultSelector() as selector:
+            for s in ends:
+                selector.register(s, selectors.EVENT_READ)
+            while True:
+                for key, _ in selector.select():
+                    other, direction = ends[key.fileobj]
+                    try:
+                        data = key.fileobj.recv(65536)
+                        if first and self.cut is not None and self.cut[0] == direction and count[direction] + len(data) >= self.cut[1]:
+                            other.sendall(data[:self.cut[1] - count[direction]])
+                            time.sleep(0.002) # so that a RST does not overtake it
+                            data = b""
+                        other.sendall(data)
+                    except OSError:
+                        data = b""
+                    if not data:
+                        self.end(near, far)
+                        return
+                    self.accepted += not first and count[TO_PEER] <= REFUSAL < count[TO_PEER] + len(data) * direction
+                    count[direction] += len(data)
+                    if first:
+                        self.passed[direction] += data
+
+    def close(self):
+        self.listener.close()
+
+
+def free_port():
+    with socket.create_server(("127.0.0.1", 0)) as s:
+        return s.getsockname()[1]
+
+
+class Servers:
+    """Two; the client's first server is the one that connects to the other."""
+
+    def __init__(self, folder, forwarder, tls):
+        self.scheme = "tls://" if tls else "tcp://"
+        security = ["--tls-psk", f"{folder}/key"] if tls else ["--cookie", f"{folder}/cookie"]
+        self.ports, self.processes = [], []
+        for i in range(2):
+            port = free_port()
+            peer = f"{self.scheme}127.0.0.1:{forwarder.port}" if i == 1 else "127.0.0.1:1"
+            if i == 1:
+                forwarder.target = port
+            self.ports.append(port)
+            self.processes.append(subprocess.Popen(
+                [TELPHERD, "--socket", "none", "--log", "error", *security, "--listen", f"{self.scheme}127.0.0.1:{port}",
+                 "--peer-address", peer], stdin=subprocess.DEVNULL,
+                env={**os.environ, "OCL_ICD_VENDORS": DRIVER_FOLDER, "TELPHER_COOKIE": f"{folder}/cookie"}))
+            until(lambda: self.listens(port), "the server listens")
+
+    @staticmethod
+    def listens(port):
+        try:
+            socket.create_connection(("127.0.0.1", port)).close()
+        except OSError:
+            return False
+        return True
+
+    def addresses(self):
+        return ",".join(f"{self.scheme}127.0.0.1:{port}" for port in self.ports)
+
+    def end(self):
+        for process in self.processes:
+            process.terminate()
+        for process in self.processes:
+            process.wait(LIMIT_S)
+
+
+def run(cut=None, how="reset", tls=False):
+    """@return (exit status, output, errors, bytes of the first connection each way, how often it was resumed)"""
+    with tempfile.TemporaryDirectory(prefix="telpher-cut-") as folder:
+        with open(f"{folder}/telpher.icd", "w", encoding="utf-8") as file:
+            file.write(ICD + "\n")
+        with open(f"{folder}/key", "w", encoding="utf-8") as file:
+            os.fchmod(file.fileno(), 0o600)
+            file.write(KEY)
+        forwarder = Forwarder(cut, how)
+        servers = Servers(folder, forwarder, tls)
+        settings = {"TELPHER_ON_LOSS": "wait", "TELPHER_SERVERS": servers.addresses(), "OCL_ICD_VENDORS": folder,
+                    "TELPHER_CONNECT_TIMEOUT": "20s", "TELPHER_COOKIE": f"{folder}/cookie"}
+        if tls:
+            settings["TELPHER_TLS_PSK"] = f"{folder}/key"
+        try:
+            with open(f"{folder}/out", "w", encoding="utf-8") as out, open(f"{folder}/errors", "w", encoding="utf-8") as errors:
+                status = subprocess.run([WITNESS, "2"], stdin=subprocess.DEVNULL, stdout=out, stderr=errors,
+                                        env={**os.environ, **settings}, timeout=RUN_S, check=False).returncode
+        finally:
+            forwarder.close()
+            servers.end()
+        return status, read(f"{folder}/out"), read(f"{folder}/errors"), forwarder.passed, forwarder.accepted
+
+
+def frames_of(data, at):
+    """Where frames begin, and the end. Long headers only: a stream between servers has no others."""
+    places = []
+    while at < len(data):
+        places.append(at)
+        at += struct.unpack_from("<I", data, at)[0]
+    return places + [at]
+
+
+class CutPeer(unittest.TestCase):
+    def cut(self, place, how, tls):
+        status, out, errors, _, count = run(place, how, tls)
+        self.assertEqual((status, out.splitlines()[-1:]), (0, ["exact"]), f"{how} at {place}: {status}, {out!r}, {errors!r}")
+        if DONE is not None:
+            with open(DONE, "a", encoding="utf-8") as file:
+                file.write(name_of(("peer", how), f"{place[0]}:{place[1]}", {"tls": tls}) + "\n")
+        return count != 0
+
+    def cuts(self, places, how="reset", tls=False):
+        done = read_done()
+        todo = [place for place in places if name_of(("peer", how), f"{place[0]}:{place[1]}", {"tls": tls}) not in done]
+        with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
+            resumed = sum(pool.map(lambda place: self.cut(place, how, tls), todo))
+        print(f"{how} tls={tls}: {len(places)} cuts, {len(places) - len(todo)} of them in an earlier run; {resumed} resumed")
+        self.assertGreaterEqual(resumed, len(todo) // 2)
+
+    def places(self, tls, few):
+        """At each frame, and a byte before and after it; with TLS, where frames are not seen, at as many places."""
+        status, out, errors, passed, count = run(tls=tls)
+        self.assertEqual((status, out.splitlines()[-1:], count), (0, ["exact"], 0), errors)
+        found = []
+        for direction, first in ((TO_SERVER, PREFACE + 64), (TO_PEER, PREFACE_REPLY)):
+            data = passed[direction]
+            if tls:
+                at = [first + i * (len(data) - first) // 100 for i in range(1, 100)]
+            else:
+                at = [place + by for place in frames_of(data, first)[:-1] for by in (-1, 0, 1)]
+            at = [place for place in at if place > 0]
+            found += [(direction, at[i * len(at) // few]) for i in range(few)] if few else [(direction, place) for place in at]
+        return found
+
+    def test_reset(self):
+        self.cuts(self.places(False, 0 if CUTS == "every" else FEW))
+
+    def test_close(self):
+        self.cuts(self.places(False, 0 if CUTS == "every" else FEW // 3), how="close")
+
+    def test_reset_with_tls(self):
+        self.cuts(self.places(True, 0 if CUTS == "every" else FEW // 3), tls=True)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
