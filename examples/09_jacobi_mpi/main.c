@@ -6,7 +6,7 @@
  * faces in each step. Compiled by nvcc the block lies in a GPU's memory, and the MPI gets the
  * device's pointers:
  *   telpher-mpicc -O2 main.c -o jacobi
- *   nvcc -O2 -x cu main.c -o jacobi $(telpher-mpicc --showme:compile) $(telpher-mpicc --showme:link)
+ *   nvcc -O2 -cudart shared -x cu main.c -o jacobi $(telpher-mpicc --showme:compile) $(telpher-mpicc --showme:link)
  *   -s  staged: the program copies faces through host memory; else direct
  *   -w  weak scaling: EDGE is that of each rank's block; else of the cube
  *   -n  does not compare the result with one loop

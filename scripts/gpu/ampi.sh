@@ -32,7 +32,7 @@ for mpi in openmpi mpich; do
 done
 }
 
-# nvcc for an MPI's compiler: what its wrapper prints, for nvcc
+# nvcc with what an MPI's compiler prints; CUDA's static library has thread-local variables, which virtual ranks would share
 jacobi_for() { # PROGRAM COMPILER
     local words=() word
     for word in $("$2" --showme:compile) $("$2" --showme:link); do
@@ -42,7 +42,7 @@ jacobi_for() { # PROGRAM COMPILER
         *) words+=("-Xcompiler" "$word") ;;
         esac
     done
-    nvcc -O2 -x cu examples/09_jacobi_mpi/main.c -o "$1" "${words[@]}"
+    nvcc -O2 -cudart shared -x cu examples/09_jacobi_mpi/main.c -o "$1" "${words[@]}"
 }
 export -f jacobi_for # for timeout, which runs programs
 build_jacobi=(bash -c 'jacobi_for "$@"' jacobi_for)

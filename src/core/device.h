@@ -142,6 +142,7 @@ struct tp_device_ops {
 /** What a domain for a job of ranks is made with. */
 struct tp_device_params {
     uint32_t local_rank; /**< of this process among those of the machine */
+    uint32_t local_size; /**< number of those; 0 = not known */
     uint32_t
         ordinal; /**< device to use, if there are several; UINT32_MAX: by local rank */
     const char *options; /**< the domain's setting, never NULL */

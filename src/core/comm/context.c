@@ -330,6 +330,7 @@ join(const struct tp_comm_settings *s, const struct tp_config_list *transports,
         close_unneeded_nets(ctx);
         tp_comm_peers_count_local(ctx);
         params.local_rank = ctx->local_rank;
+        params.local_size = ctx->local_size;
         status = tp_mems_create(&params, &ctx->mems, err);
     }
     return status;

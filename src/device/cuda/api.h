@@ -46,12 +46,28 @@ enum {
     CU_POINTER_ATTRIBUTE_RANGE_SIZE = 12,
 };
 enum {
+    CU_MEMORYTYPE_HOST = 1,
     CU_MEMORYTYPE_DEVICE = 2,
     CU_STREAM_NON_BLOCKING = 1,
     CU_EVENT_DISABLE_TIMING = 2,
     CU_MEMHOSTALLOC_PORTABLE = 1,
     CU_MEMHOSTREGISTER_PORTABLE = 1,
     CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS = 1,
+};
+
+/** CUDA_MEMCPY2D of the driver: rows of bytes from one memory to another. */
+struct tp_cuda_rows {
+    size_t src_x, src_y;
+    int src_type; /**< CU_MEMORYTYPE_* */
+    const void *src_host;
+    CUdeviceptr src_device;
+    void *src_array;
+    size_t src_pitch, dst_x, dst_y;
+    int dst_type;
+    void *dst_host;
+    CUdeviceptr dst_device;
+    void *dst_array;
+    size_t dst_pitch, width, height;
 };
 
 /** X(member, exported name, parameters); all return CUresult. */
@@ -81,6 +97,8 @@ enum {
       (CUdeviceptr dst, const void *src, size_t bytes, CUstream stream))               \
     X(MemcpyAsync, "cuMemcpyAsync",                                                    \
       (CUdeviceptr dst, CUdeviceptr src, size_t bytes, CUstream stream))               \
+    X(Memcpy2DAsync, "cuMemcpy2DAsync_v2",                                             \
+      (const struct tp_cuda_rows *rows, CUstream stream))                              \
     X(StreamCreate, "cuStreamCreate", (CUstream * stream, unsigned int flags))         \
     X(StreamDestroy, "cuStreamDestroy_v2", (CUstream stream))                          \
     X(StreamSynchronize, "cuStreamSynchronize", (CUstream stream))                     \

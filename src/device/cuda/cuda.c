@@ -467,6 +467,7 @@ create(const struct tp_device_params *params, struct tp_device **ret_device,
     c->heap_start = find_heap();
     c->ordinal = params->ordinal;
     c->local_rank = params->local_rank;
+    c->local_size = params->local_size;
     tp_list_init(&c->imports);
     gpu_init(&c->home, c);
     *ret_device = &c->home.device;

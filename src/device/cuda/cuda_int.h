@@ -47,7 +47,7 @@ struct tp_cuda {
     bool ready;
     bool absent; /**< tried, and there is no GPU */
     int count;
-    uint32_t ordinal, local_rank;
+    uint32_t ordinal, local_rank, local_size;
     uintptr_t heap_start;
     struct tp_cuda_gpu home; /**< the one of this rank; memory is allocated there */
     struct tp_cuda_gpu *gpus[TP_CUDA_GPUS_MAX]; /**< by ordinal; NULL: not met */

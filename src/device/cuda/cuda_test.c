@@ -380,6 +380,44 @@ test_mapping(void **state)
     tp_mems_destroy(mems);
 }
 
+/* Where ranks share a GPU, short writes go by rows; odd ones do not. */
+static void
+test_short_writes_to_a_shared_gpu(void **state)
+{
+    static const struct {
+        size_t len;
+        unsigned rows;
+    } writes[] = {{1, 0}, {2, 1}, {7, 0}, {512, 1}};
+    static uint8_t out[SIZE], in[SIZE];
+    struct setup *s = *state;
+    const struct tp_mems_params params = {.local_size = 3};
+    struct tp_mems *mems;
+    unsigned before;
+
+    assert_int_equal(tp_mems_create(&params, &mems, NULL), TELPHER_OK);
+    /* the first use measures the GPU */
+    assert_int_equal(tp_mems_copy(mems, s->ptr, out, 1), TELPHER_OK);
+    assert_int_equal(tp_mems_copy(s->mems, s->ptr, out, 1), TELPHER_OK);
+    for (size_t i = 0; i < TP_ARRAY_LEN(writes); i++) {
+        size_t len = writes[i].len;
+
+        assert_true(len <= SIZE);
+        for (size_t at = 0; at < len; at++) {
+            out[at] = (uint8_t)(at * 7 + i);
+        }
+        before = hooks->calls("cuMemcpy2DAsync_v2");
+        assert_int_equal(tp_mems_copy(mems, s->ptr, out, len), TELPHER_OK);
+        assert_int_equal(hooks->calls("cuMemcpy2DAsync_v2") - before, writes[i].rows);
+        assert_int_equal(tp_mems_copy(mems, in, s->ptr, len), TELPHER_OK);
+        assert_memory_equal(in, out, len);
+    }
+    before = hooks->calls("cuMemcpy2DAsync_v2");
+    assert_int_equal(tp_mems_copy(s->mems, s->ptr, out, 2),
+                     TELPHER_OK); /* not shared */
+    assert_int_equal(hooks->calls("cuMemcpy2DAsync_v2"), before);
+    tp_mems_destroy(mems);
+}
+
 static void
 test_no_driver(void **state)
 {
@@ -414,6 +452,8 @@ main(void)
         cmocka_unit_test_setup_teardown(test_errors_of_memory, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_errors_of_sharing, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_mapping, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_short_writes_to_a_shared_gpu, set_up,
+                                        tear_down),
         cmocka_unit_test(test_no_driver),
     };
     struct tp_error err = {0};

@@ -741,6 +741,26 @@ cuMemcpyHtoDAsync_v2(CUdeviceptr dst, const void *src, size_t bytes, CUstream st
     return add_copy(stream, content_at(dst, bytes), src, bytes);
 }
 
+EXPORT CUresult cuMemcpy2DAsync_v2(const struct tp_cuda_rows *rows, CUstream stream);
+EXPORT CUresult
+cuMemcpy2DAsync_v2(const struct tp_cuda_rows *rows, CUstream stream)
+{
+    CUresult error = CUDA_SUCCESS;
+
+    ENTER_CONTEXT("cuMemcpy2DAsync_v2");
+    if (rows->src_type != CU_MEMORYTYPE_HOST ||
+        rows->dst_type != CU_MEMORYTYPE_DEVICE || rows->width > rows->src_pitch ||
+        rows->width > rows->dst_pitch) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    for (size_t y = 0; error == CUDA_SUCCESS && y < rows->height; y++) {
+        error = add_copy(
+            stream, content_at(rows->dst_device + y * rows->dst_pitch, rows->width),
+            (const char *)rows->src_host + y * rows->src_pitch, rows->width);
+    }
+    return error;
+}
+
 EXPORT CUresult cuMemcpyAsync(CUdeviceptr dst, CUdeviceptr src, size_t bytes,
                               CUstream stream);
 EXPORT CUresult

@@ -86,7 +86,8 @@ make_domains(struct tp_mems *mems, const struct tp_mems_params *params,
     static const struct tp_mems_settings defaults;
     const struct tp_mems_settings *settings =
         params->settings != NULL ? params->settings : &defaults;
-    struct tp_device_params device = {.local_rank = params->local_rank};
+    struct tp_device_params device = {.local_rank = params->local_rank,
+                                      .local_size = params->local_size};
     telpher_status status = check_names(settings, err);
 
     if (status == TELPHER_OK) {

@@ -51,6 +51,7 @@ extern const size_t tp_mems_entry_count;
 /** NULL or zero means default. */
 struct tp_mems_params {
     uint32_t local_rank; /**< chooses the device */
+    uint32_t local_size; /**< ranks of this machine; 0 = not known */
     const struct tp_mems_settings *settings; /**< borrowed until return */
 };
 
