@@ -102,6 +102,8 @@ struct tp_ampi_comm {
 
 /** The communicator of a handle for the calling rank, NULL: there is none. */
 struct tp_ampi_comm *tp_ampi_comm_get(MPI_Comm handle);
+/** The same; reports if there is none. */
+struct tp_ampi_comm *tp_ampi_comm_find(MPI_Comm handle);
 /** A communicator of @p group's ranks, all of which agreed on @p context. Takes @p group,
  *  also with an error. The error handler is that of @p parent, if there is one. */
 int tp_ampi_comm_create(struct tp_ampi_rank *owner, struct tp_ampi_group *group,

@@ -58,8 +58,8 @@ check_side(struct tp_ampi_call *call, const struct tp_ampi_side *side, int ranks
         }
     }
     if (side->count > INT32_MAX) {
-        return tp_ampi_error(call->comm, MPI_ERR_COUNT, "%s: count %d", call->name,
-                             (int)side->count);
+        return tp_ampi_error(call->comm, MPI_ERR_COUNT, "%s: a count of %d is negative",
+                             call->name, (int)side->count);
     }
     return check_memory(call, side, ranks);
 }

@@ -14,17 +14,6 @@ copy_numbers(int *to, const int *from, int count)
     }
 }
 
-static struct tp_ampi_comm *
-find_comm(MPI_Comm handle)
-{
-    struct tp_ampi_comm *comm = tp_ampi_comm_get(handle);
-
-    if (comm == NULL) {
-        (void)tp_ampi_error(NULL, MPI_ERR_COMM, "%#x is no communicator", handle);
-    }
-    return comm;
-}
-
 /* ---- graphs that all ranks know ---- */
 
 static int
@@ -63,7 +52,7 @@ static int
 create_graph(MPI_Comm handle, int nodes, const int index[], const int edges[],
              MPI_Comm *ret)
 {
-    struct tp_ampi_comm *comm = find_comm(handle);
+    struct tp_ampi_comm *comm = tp_ampi_comm_find(handle);
     struct tp_ampi_topology *t;
     int error = comm != NULL ? check_graph(comm, nodes, index, edges) : MPI_ERR_COMM;
     int count;
@@ -176,7 +165,7 @@ int
 PMPI_Graph_map(MPI_Comm handle, int nodes, const int index[], const int edges[],
                int *rank)
 {
-    struct tp_ampi_comm *comm = find_comm(handle);
+    struct tp_ampi_comm *comm = tp_ampi_comm_find(handle);
     int error = comm != NULL ? check_graph(comm, nodes, index, edges) : MPI_ERR_COMM;
 
     if (error == MPI_SUCCESS) {
@@ -220,7 +209,7 @@ create_adjacent(MPI_Comm handle, int in_count, const int sources[],
                 const int in_weights[], int out_count, const int destinations[],
                 const int out_weights[], MPI_Comm *ret)
 {
-    struct tp_ampi_comm *comm = find_comm(handle);
+    struct tp_ampi_comm *comm = tp_ampi_comm_find(handle);
     struct tp_ampi_topology *t;
     int error = comm != NULL ? check_ranks(comm, in_count, sources) : MPI_ERR_COMM;
     int *next;
@@ -266,8 +255,8 @@ TP_MPI_NAME(Dist_graph_create_adjacent);
 
 /* ---- edges that any rank may name ---- */
 
-/* Each edge goes to both of its ranks. An edge as it is sent: is the receiver its source? the
- * other rank, weight. */
+/* Each edge goes to both of its ranks. An edge is sent as: whether the
+ * receiver is its source, the other rank, the weight. */
 enum { EDGE = 3 };
 
 /* Edges for all ranks, in the order of their receivers; counts and displacements in integers. */
@@ -408,7 +397,7 @@ PMPI_Dist_graph_create(MPI_Comm handle, int count, const int sources[],
                        const int degrees[], const int destinations[],
                        const int weights[], MPI_Info info, int reorder, MPI_Comm *ret)
 {
-    struct tp_ampi_comm *comm = find_comm(handle);
+    struct tp_ampi_comm *comm = tp_ampi_comm_find(handle);
     struct edges out = {.size = 0}, in = {.size = 0};
     int error = comm != NULL ? check_edges(comm, count, sources, degrees, destinations)
                              : MPI_ERR_COMM;

@@ -424,13 +424,10 @@ TP_MPI_NAME(Intercomm_merge);
 int
 PMPI_Comm_test_inter(MPI_Comm handle, int *flag)
 {
-    struct tp_ampi_comm *comm = tp_ampi_comm_get(handle);
+    struct tp_ampi_comm *comm = tp_ampi_comm_find(handle);
 
-    if (comm == NULL) {
-        return tp_ampi_error(NULL, MPI_ERR_COMM, "%#x is no communicator", handle);
-    }
-    *flag = comm->local != NULL;
-    return MPI_SUCCESS;
+    *flag = comm != NULL && comm->local != NULL;
+    return comm != NULL ? MPI_SUCCESS : MPI_ERR_COMM;
 }
 TP_MPI_NAME(Comm_test_inter);
 

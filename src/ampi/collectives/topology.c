@@ -52,17 +52,6 @@ tp_ampi_topology_give(struct tp_ampi_comm *comm, int size,
     return error;
 }
 
-static struct tp_ampi_comm *
-find_comm(MPI_Comm handle)
-{
-    struct tp_ampi_comm *comm = tp_ampi_comm_get(handle);
-
-    if (comm == NULL) {
-        (void)tp_ampi_error(NULL, MPI_ERR_COMM, "%#x is no communicator", handle);
-    }
-    return comm;
-}
-
 int
 tp_ampi_topology_find(MPI_Comm handle, int kind, struct tp_ampi_comm **ret_comm,
                       struct tp_ampi_topology **ret)
@@ -70,7 +59,7 @@ tp_ampi_topology_find(MPI_Comm handle, int kind, struct tp_ampi_comm **ret_comm,
     static const char *const names[] = {"", "graph", "Cartesian grid",
                                         "distributed graph"};
 
-    *ret_comm = find_comm(handle);
+    *ret_comm = tp_ampi_comm_find(handle);
     if (*ret_comm == NULL) {
         return MPI_ERR_COMM;
     }
@@ -84,7 +73,7 @@ tp_ampi_topology_find(MPI_Comm handle, int kind, struct tp_ampi_comm **ret_comm,
 int
 PMPI_Topo_test(MPI_Comm handle, int *kind)
 {
-    struct tp_ampi_comm *comm = find_comm(handle);
+    struct tp_ampi_comm *comm = tp_ampi_comm_find(handle);
 
     if (comm == NULL) {
         return MPI_ERR_COMM;
@@ -265,7 +254,7 @@ static int
 create_cart(MPI_Comm handle, int count, const int dims[], const int periods[],
             MPI_Comm *ret)
 {
-    struct tp_ampi_comm *comm = find_comm(handle);
+    struct tp_ampi_comm *comm = tp_ampi_comm_find(handle);
     struct tp_ampi_topology *t;
     int size;
 
@@ -486,7 +475,7 @@ int
 PMPI_Cart_map(MPI_Comm handle, int count, const int dims[], const int periods[],
               int *rank)
 {
-    struct tp_ampi_comm *comm = find_comm(handle);
+    struct tp_ampi_comm *comm = tp_ampi_comm_find(handle);
     int size;
 
     (void)periods;

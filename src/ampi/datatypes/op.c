@@ -313,7 +313,7 @@ PMPI_Op_free(MPI_Op *handle)
     struct tp_ampi_op *op = tp_ampi_handle_get(*handle, TP_AMPI_OP);
 
     if (op == NULL) {
-        return tp_ampi_error(NULL, MPI_ERR_OP, "%#x is no operation that is freed",
+        return tp_ampi_error(NULL, MPI_ERR_OP, "%#x is no operation that can be freed",
                              *handle);
     }
     tp_ampi_op_unref(*handle);

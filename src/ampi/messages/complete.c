@@ -340,22 +340,31 @@ finish_some(int count, MPI_Request requests[], int active, int *outcount, int in
     return tp_ampi_error(NULL, result, "an operation ended with an error");
 }
 
-int
-PMPI_Waitsome(int incount, MPI_Request requests[], int *outcount, int indices[],
-              MPI_Status statuses[])
+static int
+take_some(bool wait, int incount, MPI_Request requests[], int *outcount, int indices[],
+          MPI_Status statuses[])
 {
     int active, done, error;
 
     tp_ampi_enter();
     error = count_states(incount, requests, &active, &done);
     if (error == MPI_SUCCESS) {
-        if (done == 0 && active != 0) {
+        if (done == 0 && active != 0 && wait) {
             await_more(incount, requests, 1);
+        } else if (done == 0 && active != 0) {
+            tp_ampi_yield();
         }
         error = finish_some(incount, requests, active, outcount, indices, statuses);
     }
     tp_ampi_leave();
     return error;
+}
+
+int
+PMPI_Waitsome(int incount, MPI_Request requests[], int *outcount, int indices[],
+              MPI_Status statuses[])
+{
+    return take_some(true, incount, requests, outcount, indices, statuses);
 }
 TP_MPI_NAME(Waitsome);
 
@@ -363,18 +372,7 @@ int
 PMPI_Testsome(int incount, MPI_Request requests[], int *outcount, int indices[],
               MPI_Status statuses[])
 {
-    int active, done, error;
-
-    tp_ampi_enter();
-    error = count_states(incount, requests, &active, &done);
-    if (error == MPI_SUCCESS) {
-        if (done == 0 && active != 0) {
-            tp_ampi_yield();
-        }
-        error = finish_some(incount, requests, active, outcount, indices, statuses);
-    }
-    tp_ampi_leave();
-    return error;
+    return take_some(false, incount, requests, outcount, indices, statuses);
 }
 TP_MPI_NAME(Testsome);
 

@@ -28,41 +28,19 @@ init(enum tp_ampi_request_kind kind, const void *buf, int count, MPI_Datatype ty
     return error;
 }
 
-int
-PMPI_Send_init(const void *buf, int count, MPI_Datatype type, int dest, int tag,
-               MPI_Comm comm, MPI_Request *request)
-{
-    return init(TP_AMPI_SEND_REQUEST, buf, count, type, dest, tag, comm,
-                TP_AMPI_STANDARD, request);
-}
-TP_MPI_NAME(Send_init);
+#define SEND_INIT(Name, mode)                                                          \
+    int PMPI_##Name(const void *buf, int count, MPI_Datatype type, int dest, int tag,  \
+                    MPI_Comm comm, MPI_Request *request)                               \
+    {                                                                                  \
+        return init(TP_AMPI_SEND_REQUEST, buf, count, type, dest, tag, comm, mode,     \
+                    request);                                                          \
+    }                                                                                  \
+    TP_MPI_NAME(Name)
 
-int
-PMPI_Ssend_init(const void *buf, int count, MPI_Datatype type, int dest, int tag,
-                MPI_Comm comm, MPI_Request *request)
-{
-    return init(TP_AMPI_SEND_REQUEST, buf, count, type, dest, tag, comm,
-                TP_AMPI_SYNCHRONOUS, request);
-}
-TP_MPI_NAME(Ssend_init);
-
-int
-PMPI_Bsend_init(const void *buf, int count, MPI_Datatype type, int dest, int tag,
-                MPI_Comm comm, MPI_Request *request)
-{
-    return init(TP_AMPI_SEND_REQUEST, buf, count, type, dest, tag, comm,
-                TP_AMPI_BUFFERED, request);
-}
-TP_MPI_NAME(Bsend_init);
-
-int
-PMPI_Rsend_init(const void *buf, int count, MPI_Datatype type, int dest, int tag,
-                MPI_Comm comm, MPI_Request *request)
-{
-    return init(TP_AMPI_SEND_REQUEST, buf, count, type, dest, tag, comm, TP_AMPI_READY,
-                request);
-}
-TP_MPI_NAME(Rsend_init);
+SEND_INIT(Send_init, TP_AMPI_STANDARD);
+SEND_INIT(Ssend_init, TP_AMPI_SYNCHRONOUS);
+SEND_INIT(Bsend_init, TP_AMPI_BUFFERED);
+SEND_INIT(Rsend_init, TP_AMPI_READY);
 
 int
 PMPI_Recv_init(void *buf, int count, MPI_Datatype type, int source, int tag,

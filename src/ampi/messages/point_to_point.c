@@ -118,30 +118,6 @@ send_checked(const void *buf, int count, MPI_Datatype type, int dest, int tag,
 }
 
 int
-PMPI_Send(const void *buf, int count, MPI_Datatype type, int dest, int tag,
-          MPI_Comm comm)
-{
-    return send_checked(buf, count, type, dest, tag, comm, TP_AMPI_STANDARD);
-}
-TP_MPI_NAME(Send);
-
-int
-PMPI_Ssend(const void *buf, int count, MPI_Datatype type, int dest, int tag,
-           MPI_Comm comm)
-{
-    return send_checked(buf, count, type, dest, tag, comm, TP_AMPI_SYNCHRONOUS);
-}
-TP_MPI_NAME(Ssend);
-
-int
-PMPI_Rsend(const void *buf, int count, MPI_Datatype type, int dest, int tag,
-           MPI_Comm comm)
-{
-    return send_checked(buf, count, type, dest, tag, comm, TP_AMPI_READY);
-}
-TP_MPI_NAME(Rsend);
-
-int
 PMPI_Recv(void *buf, int count, MPI_Datatype type, int source, int tag, MPI_Comm handle,
           MPI_Status *status)
 {
@@ -277,48 +253,35 @@ isend_checked(const void *buf, int count, MPI_Datatype type, int dest, int tag,
     return error;
 }
 
-int
-PMPI_Bsend(const void *buf, int count, MPI_Datatype type, int dest, int tag,
-           MPI_Comm comm)
+/* The blocking form of a buffered send is the non-blocking one, which is complete at once. */
+static int
+bsend_checked(const void *buf, int count, MPI_Datatype type, int dest, int tag,
+              MPI_Comm comm, enum tp_ampi_send_mode mode)
 {
     MPI_Request done;
 
-    return isend_checked(buf, count, type, dest, tag, comm, TP_AMPI_BUFFERED, &done);
+    return isend_checked(buf, count, type, dest, tag, comm, mode, &done);
 }
-TP_MPI_NAME(Bsend);
 
-int
-PMPI_Isend(const void *buf, int count, MPI_Datatype type, int dest, int tag,
-           MPI_Comm comm, MPI_Request *request)
-{
-    return isend_checked(buf, count, type, dest, tag, comm, TP_AMPI_STANDARD, request);
-}
-TP_MPI_NAME(Isend);
+/* SEND(call, non-blocking call, mode, function of the blocking form) */
+#define SEND(Name, Iname, mode, blocking)                                              \
+    int PMPI_##Name(const void *buf, int count, MPI_Datatype type, int dest, int tag,  \
+                    MPI_Comm comm)                                                     \
+    {                                                                                  \
+        return blocking(buf, count, type, dest, tag, comm, mode);                      \
+    }                                                                                  \
+    TP_MPI_NAME(Name);                                                                 \
+    int PMPI_##Iname(const void *buf, int count, MPI_Datatype type, int dest, int tag, \
+                     MPI_Comm comm, MPI_Request *request)                              \
+    {                                                                                  \
+        return isend_checked(buf, count, type, dest, tag, comm, mode, request);        \
+    }                                                                                  \
+    TP_MPI_NAME(Iname)
 
-int
-PMPI_Issend(const void *buf, int count, MPI_Datatype type, int dest, int tag,
-            MPI_Comm comm, MPI_Request *request)
-{
-    return isend_checked(buf, count, type, dest, tag, comm, TP_AMPI_SYNCHRONOUS,
-                         request);
-}
-TP_MPI_NAME(Issend);
-
-int
-PMPI_Ibsend(const void *buf, int count, MPI_Datatype type, int dest, int tag,
-            MPI_Comm comm, MPI_Request *request)
-{
-    return isend_checked(buf, count, type, dest, tag, comm, TP_AMPI_BUFFERED, request);
-}
-TP_MPI_NAME(Ibsend);
-
-int
-PMPI_Irsend(const void *buf, int count, MPI_Datatype type, int dest, int tag,
-            MPI_Comm comm, MPI_Request *request)
-{
-    return isend_checked(buf, count, type, dest, tag, comm, TP_AMPI_READY, request);
-}
-TP_MPI_NAME(Irsend);
+SEND(Send, Isend, TP_AMPI_STANDARD, send_checked);
+SEND(Ssend, Issend, TP_AMPI_SYNCHRONOUS, send_checked);
+SEND(Bsend, Ibsend, TP_AMPI_BUFFERED, bsend_checked);
+SEND(Rsend, Irsend, TP_AMPI_READY, send_checked);
 
 static int
 irecv(void *buf, int count, MPI_Datatype type, int source, int tag, MPI_Comm handle,

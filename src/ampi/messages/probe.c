@@ -44,43 +44,6 @@ look(int source, int tag, MPI_Comm handle, bool wait, struct tp_ampi_comm **ret_
     return MPI_SUCCESS;
 }
 
-static int
-probe(int source, int tag, MPI_Comm handle, bool wait, int *flag, MPI_Status *status)
-{
-    struct tp_ampi_comm *comm;
-    struct tp_ampi_unexpected *u;
-    int error;
-
-    tp_ampi_enter();
-    error = look(source, tag, handle, wait, &comm, &u);
-    *flag = u != NULL || source == MPI_PROC_NULL;
-    if (error == MPI_SUCCESS && u != NULL) {
-        tell(u, status);
-    } else if (error == MPI_SUCCESS && *flag) {
-        tp_ampi_status_empty(status, MPI_PROC_NULL);
-    }
-    tp_ampi_leave();
-    return error;
-}
-
-int
-PMPI_Probe(int source, int tag, MPI_Comm comm, MPI_Status *status)
-{
-    int flag;
-
-    return probe(source, tag, comm, true, &flag, status);
-}
-TP_MPI_NAME(Probe);
-
-int
-PMPI_Iprobe(int source, int tag, MPI_Comm comm, int *flag, MPI_Status *status)
-{
-    return probe(source, tag, comm, false, flag, status);
-}
-TP_MPI_NAME(Iprobe);
-
-/* ---- matched ---- */
-
 /* Takes the message out of its queue and gives it a handle. */
 static int
 take(struct tp_ampi_comm *comm, struct tp_ampi_unexpected *u, MPI_Message *message)
@@ -97,9 +60,10 @@ take(struct tp_ampi_comm *comm, struct tp_ampi_unexpected *u, MPI_Message *messa
     return MPI_SUCCESS;
 }
 
+/* @param message  gets the message, which is taken out of its queue; NULL: it stays */
 static int
-matched_probe(int source, int tag, MPI_Comm handle, bool wait, int *flag,
-              MPI_Message *message, MPI_Status *status)
+probe(int source, int tag, MPI_Comm handle, bool wait, int *flag, MPI_Message *message,
+      MPI_Status *status)
 {
     struct tp_ampi_comm *comm;
     struct tp_ampi_unexpected *u;
@@ -108,17 +72,35 @@ matched_probe(int source, int tag, MPI_Comm handle, bool wait, int *flag,
     tp_ampi_enter();
     error = look(source, tag, handle, wait, &comm, &u);
     *flag = u != NULL || source == MPI_PROC_NULL;
-    *message = MPI_MESSAGE_NULL;
+    if (message != NULL) {
+        *message = error == MPI_SUCCESS && u == NULL && *flag ? MPI_MESSAGE_NO_PROC
+                                                              : MPI_MESSAGE_NULL;
+    }
     if (error == MPI_SUCCESS && u != NULL) {
         tell(u, status);
-        error = take(comm, u, message);
+        error = message != NULL ? take(comm, u, message) : MPI_SUCCESS;
     } else if (error == MPI_SUCCESS && *flag) {
         tp_ampi_status_empty(status, MPI_PROC_NULL);
-        *message = MPI_MESSAGE_NO_PROC;
     }
     tp_ampi_leave();
     return error;
 }
+
+int
+PMPI_Probe(int source, int tag, MPI_Comm comm, MPI_Status *status)
+{
+    int flag;
+
+    return probe(source, tag, comm, true, &flag, NULL, status);
+}
+TP_MPI_NAME(Probe);
+
+int
+PMPI_Iprobe(int source, int tag, MPI_Comm comm, int *flag, MPI_Status *status)
+{
+    return probe(source, tag, comm, false, flag, NULL, status);
+}
+TP_MPI_NAME(Iprobe);
 
 int
 PMPI_Mprobe(int source, int tag, MPI_Comm comm, MPI_Message *message,
@@ -126,7 +108,7 @@ PMPI_Mprobe(int source, int tag, MPI_Comm comm, MPI_Message *message,
 {
     int flag;
 
-    return matched_probe(source, tag, comm, true, &flag, message, status);
+    return probe(source, tag, comm, true, &flag, message, status);
 }
 TP_MPI_NAME(Mprobe);
 
@@ -134,7 +116,7 @@ int
 PMPI_Improbe(int source, int tag, MPI_Comm comm, int *flag, MPI_Message *message,
              MPI_Status *status)
 {
-    return matched_probe(source, tag, comm, false, flag, message, status);
+    return probe(source, tag, comm, false, flag, message, status);
 }
 TP_MPI_NAME(Improbe);
 
@@ -154,6 +136,10 @@ receive(void *buf, int count, MPI_Datatype type, MPI_Message *message,
     if (count < 0 || tp_ampi_type_size(type) == SIZE_MAX) {
         return tp_ampi_error(comm, count < 0 ? MPI_ERR_COUNT : MPI_ERR_TYPE,
                              "no count of %d of %#x", count, type);
+    }
+    if (count > 0 && tp_ampi_is_missing(buf, type)) {
+        return tp_ampi_error(comm, MPI_ERR_BUFFER, "the buffer of %d elements is NULL",
+                             count);
     }
     error = tp_ampi_request_make(TP_AMPI_RECV_REQUEST, comm, false, buf, (size_t)count,
                                  type, u->env.source, u->env.tag, ret);

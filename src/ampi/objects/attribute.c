@@ -321,17 +321,6 @@ PMPI_Type_free_keyval(int *keyval)
 }
 TP_MPI_NAME(Type_free_keyval);
 
-static struct tp_ampi_comm *
-find_comm(MPI_Comm handle)
-{
-    struct tp_ampi_comm *comm = tp_ampi_comm_get(handle);
-
-    if (comm == NULL) {
-        (void)tp_ampi_error(NULL, MPI_ERR_COMM, "%#x is no communicator", handle);
-    }
-    return comm;
-}
-
 /* ATTRIBUTES(room, class of the error, function that finds the object, its structure) */
 #define ATTRIBUTES(kind, name, none, finder, object_type)                              \
     int PMPI_##name##_set_attr(int handle, int keyval, void *value)                    \
@@ -353,7 +342,7 @@ find_comm(MPI_Comm handle)
     }                                                                                  \
     TP_MPI_NAME(name##_delete_attr)
 
-ATTRIBUTES(TP_AMPI_COMM, Comm, MPI_ERR_COMM, find_comm, struct tp_ampi_comm);
+ATTRIBUTES(TP_AMPI_COMM, Comm, MPI_ERR_COMM, tp_ampi_comm_find, struct tp_ampi_comm);
 ATTRIBUTES(TP_AMPI_TYPE, Type, MPI_ERR_TYPE, tp_ampi_type_find, struct tp_ampi_type);
 
 int
@@ -370,7 +359,7 @@ TP_MPI_NAME(Type_get_attr);
 int
 PMPI_Comm_get_attr(MPI_Comm handle, int keyval, void *value, int *flag)
 {
-    struct tp_ampi_comm *comm = find_comm(handle);
+    struct tp_ampi_comm *comm = tp_ampi_comm_find(handle);
     int *predefined;
 
     if (comm == NULL) {

@@ -382,9 +382,8 @@ machine_color(void)
 
 /* ---- calls ---- */
 
-/* Finds a communicator for a call, and reports if there is none. */
-static struct tp_ampi_comm *
-find(MPI_Comm handle)
+struct tp_ampi_comm *
+tp_ampi_comm_find(MPI_Comm handle)
 {
     struct tp_ampi_comm *comm = tp_ampi_comm_get(handle);
 
@@ -397,7 +396,7 @@ find(MPI_Comm handle)
 int
 PMPI_Comm_rank(MPI_Comm handle, int *rank)
 {
-    struct tp_ampi_comm *comm = find(handle);
+    struct tp_ampi_comm *comm = tp_ampi_comm_find(handle);
 
     if (comm == NULL) {
         return MPI_ERR_COMM;
@@ -410,7 +409,7 @@ TP_MPI_NAME(Comm_rank);
 int
 PMPI_Comm_size(MPI_Comm handle, int *size)
 {
-    struct tp_ampi_comm *comm = find(handle);
+    struct tp_ampi_comm *comm = tp_ampi_comm_find(handle);
 
     if (comm == NULL) {
         return MPI_ERR_COMM;
@@ -423,7 +422,8 @@ TP_MPI_NAME(Comm_size);
 int
 PMPI_Comm_compare(MPI_Comm one, MPI_Comm other, int *result)
 {
-    struct tp_ampi_comm *a = find(one), *b = a != NULL ? find(other) : NULL;
+    struct tp_ampi_comm *a = tp_ampi_comm_find(one),
+                        *b = a != NULL ? tp_ampi_comm_find(other) : NULL;
 
     if (b == NULL) {
         return MPI_ERR_COMM;
@@ -471,7 +471,7 @@ PMPI_Comm_dup(MPI_Comm handle, MPI_Comm *ret)
 
     *ret = MPI_COMM_NULL;
     tp_ampi_enter();
-    comm = find(handle);
+    comm = tp_ampi_comm_find(handle);
     if (comm != NULL) {
         error = duplicate(comm, take_ticket(comm), ret);
     }
@@ -516,7 +516,7 @@ PMPI_Comm_idup(MPI_Comm handle, MPI_Comm *ret, MPI_Request *request)
     *request = MPI_REQUEST_NULL;
     *ret = MPI_COMM_NULL;
     tp_ampi_enter();
-    comm = find(handle);
+    comm = tp_ampi_comm_find(handle);
     if (call != NULL && comm != NULL) {
         comm->refs++;
         *call = (struct idup){comm, take_ticket(comm), ret};
@@ -531,7 +531,7 @@ static int
 create(MPI_Comm handle, MPI_Group group_handle, bool members_only, int tag,
        MPI_Comm *ret)
 {
-    struct tp_ampi_comm *comm = find(handle);
+    struct tp_ampi_comm *comm = tp_ampi_comm_find(handle);
     struct tp_ampi_group *group = tp_ampi_group_get(group_handle);
     uint32_t context;
     int error;
@@ -589,7 +589,7 @@ PMPI_Comm_split(MPI_Comm handle, int color, int key, MPI_Comm *ret)
     int error = MPI_ERR_COMM;
 
     tp_ampi_enter();
-    comm = find(handle);
+    comm = tp_ampi_comm_find(handle);
     if (comm != NULL) {
         error = tp_ampi_comm_split(comm, color, key, ret);
     }
@@ -629,7 +629,7 @@ release(struct tp_ampi_comm *comm)
 int
 PMPI_Comm_free(MPI_Comm *handle)
 {
-    struct tp_ampi_comm *comm = find(*handle);
+    struct tp_ampi_comm *comm = tp_ampi_comm_find(*handle);
     int error;
 
     if (comm == NULL) {
@@ -660,7 +660,7 @@ int
 PMPI_Comm_set_info(MPI_Comm handle, MPI_Info info)
 {
     (void)info;
-    return find(handle) != NULL ? MPI_SUCCESS : MPI_ERR_COMM;
+    return tp_ampi_comm_find(handle) != NULL ? MPI_SUCCESS : MPI_ERR_COMM;
 }
 TP_MPI_NAME(Comm_set_info);
 
@@ -668,15 +668,16 @@ int
 PMPI_Comm_get_info(MPI_Comm handle, MPI_Info *ret)
 {
     *ret = MPI_INFO_NULL;
-    return find(handle) != NULL ? tp_ampi_info_give(tp_ampi_info_create(), ret)
-                                : MPI_ERR_COMM;
+    return tp_ampi_comm_find(handle) != NULL
+               ? tp_ampi_info_give(tp_ampi_info_create(), ret)
+               : MPI_ERR_COMM;
 }
 TP_MPI_NAME(Comm_get_info);
 
 int
 PMPI_Comm_group(MPI_Comm handle, MPI_Group *group)
 {
-    struct tp_ampi_comm *comm = find(handle);
+    struct tp_ampi_comm *comm = tp_ampi_comm_find(handle);
 
     if (comm == NULL) {
         return MPI_ERR_COMM;
@@ -690,7 +691,7 @@ TP_MPI_NAME(Comm_group);
 int
 PMPI_Comm_set_name(MPI_Comm handle, const char *name)
 {
-    struct tp_ampi_comm *comm = find(handle);
+    struct tp_ampi_comm *comm = tp_ampi_comm_find(handle);
 
     if (comm == NULL) {
         return MPI_ERR_COMM;
@@ -703,7 +704,7 @@ TP_MPI_NAME(Comm_set_name);
 int
 PMPI_Comm_get_name(MPI_Comm handle, char *name, int *length)
 {
-    struct tp_ampi_comm *comm = find(handle);
+    struct tp_ampi_comm *comm = tp_ampi_comm_find(handle);
 
     if (comm == NULL) {
         return MPI_ERR_COMM;

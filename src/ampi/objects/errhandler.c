@@ -82,21 +82,10 @@ PMPI_Errhandler_free(MPI_Errhandler *handler)
 }
 TP_MPI_NAME(Errhandler_free);
 
-static struct tp_ampi_comm *
-find(MPI_Comm handle)
-{
-    struct tp_ampi_comm *comm = tp_ampi_comm_get(handle);
-
-    if (comm == NULL) {
-        (void)tp_ampi_error(NULL, MPI_ERR_COMM, "%#x is no communicator", handle);
-    }
-    return comm;
-}
-
 int
 PMPI_Comm_set_errhandler(MPI_Comm handle, MPI_Errhandler handler)
 {
-    struct tp_ampi_comm *comm = find(handle);
+    struct tp_ampi_comm *comm = tp_ampi_comm_find(handle);
 
     return comm == NULL ? MPI_ERR_COMM
                         : tp_ampi_errhandler_set(&comm->errhandler, handler);
@@ -106,7 +95,7 @@ TP_MPI_NAME(Comm_set_errhandler);
 int
 PMPI_Comm_get_errhandler(MPI_Comm handle, MPI_Errhandler *ret)
 {
-    struct tp_ampi_comm *comm = find(handle);
+    struct tp_ampi_comm *comm = tp_ampi_comm_find(handle);
 
     if (comm == NULL) {
         return MPI_ERR_COMM;
@@ -120,7 +109,7 @@ TP_MPI_NAME(Comm_get_errhandler);
 int
 PMPI_Comm_call_errhandler(MPI_Comm handle, int code)
 {
-    struct tp_ampi_comm *comm = find(handle);
+    struct tp_ampi_comm *comm = tp_ampi_comm_find(handle);
 
     if (comm == NULL) {
         return MPI_ERR_COMM;

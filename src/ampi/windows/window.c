@@ -349,10 +349,8 @@ create(MPI_Comm handle, int flavor, void *base, MPI_Aint size, int unit, MPI_Inf
 
     tp_ampi_enter();
     *ret = MPI_WIN_NULL;
-    comm = tp_ampi_comm_get(handle);
-    if (comm == NULL) {
-        (void)tp_ampi_error(NULL, error, "%#x is no communicator", handle);
-    } else {
+    comm = tp_ampi_comm_find(handle);
+    if (comm != NULL) {
         error = make(comm, flavor, base, size, unit, info, &win);
         (void)tp_ampi_error(
             comm, error, "cannot make a window of %zd bytes, unit %d: %s", size, unit,
