@@ -315,12 +315,12 @@ start_rank(const struct launch_options *o, const telpher_root *root,
 
 /* ---- waiting ---- */
 
-static volatile sig_atomic_t told; /* the signal that we were sent */
+static volatile sig_atomic_t taken_signal; /* the signal that we were sent */
 
 static void
 take_signal(int sig)
 {
-    told = sig;
+    taken_signal = sig;
 }
 
 static void
@@ -352,7 +352,8 @@ static void
 count_ended(int code, bool ending)
 {
     int sig = code - EXIT_SIGNAL;
-    bool ours = ending && (sig == SIGTERM || (sig == SIGKILL && told == SIGALRM));
+    bool ours =
+        ending && (sig == SIGTERM || (sig == SIGKILL && taken_signal == SIGALRM));
 
     ended_ranks += sig > 0 && sig <= SIGRTMAX && !ours;
 }
@@ -413,12 +414,12 @@ wait_all(const struct launch_options *o, struct rank *ranks, long count,
                 take_ended(ranks, count, pid, status, ending ? NULL : program, root);
             code = code != 0 || ending ? code : failed;
         }
-        if (told == SIGALRM) {
+        if (taken_signal == SIGALRM) {
             signal_all(ranks, count, SIGKILL);
-        } else if (told != 0 && !ending) {
-            code = EXIT_SIGNAL + told;
+        } else if (taken_signal != 0 && !ending) {
+            code = EXIT_SIGNAL + taken_signal;
         }
-        if (!ending && ((failed != 0 && !o->keep_going) || told != 0)) {
+        if (!ending && ((failed != 0 && !o->keep_going) || taken_signal != 0)) {
             ending = 1;
             signal_all(ranks, count, SIGTERM);
             alarm(KILL_AFTER_S);
@@ -483,10 +484,10 @@ starts_again(struct launch_options *o, int code)
 {
     alarm(0);
     if (code == 0 || ended_ranks == 0 || o->restarts == 0 ||
-        (told != 0 && told != SIGALRM)) {
+        (taken_signal != 0 && taken_signal != SIGALRM)) {
         return false;
     }
-    told = 0;
+    taken_signal = 0;
     o->restarts--;
     o->ranks -= o->shrink ? ended_ranks : 0;
     o->ranks = o->ranks < 1 ? 1 : o->ranks;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Windows (Worsch, Reussner, Augustin 2002): process 0 says when the next repetition begins,
- * each waits for that on its own clock, and what comes late or is not over when the
- * next window opens does not count and makes windows longer. Unlike a barrier this lets no
- * process begin before another, and no repetition run into the next.
+ * and each process waits for that time on its own clock. A repetition that begins late, or
+ * has not ended when the next window opens, does not count and makes windows longer. With a
+ * barrier, processes would begin one after another, and repetitions would overlap.
  *
  * Clocks of other machines are compared with that of process 0 by round trips, of which the
  * shortest counts, again and again since they drift. Processes of one machine have one clock.

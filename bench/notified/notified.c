@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Notified access between the ranks of a kernel, on processors: the tables of dCUDA's thesis,
- * with the floors of this machine and the thesis' figures beside. What only a GPU can show
- * scripts/gpu/rma.sh measures there.
+ * with the floors of this machine and the thesis' figures beside. scripts/gpu/rma.sh
+ * measures GPUs.
  */
 #include "bench/notified/notified.h"
 

@@ -59,7 +59,7 @@ take_part(uint32_t rank, int fd, const char *transport, notified_pair_fn fn, voi
     telpher_error err = {TELPHER_OK, {0}};
     bool good;
 
-    boot.user = &link; /* who it is comes along */
+    boot.user = &link; /* with the rank */
     params.bootstrap = &boot;
     params.transports = transport;
     if (telpher_context_create(&params, &ctx, &err) != TELPHER_OK) {

@@ -76,7 +76,7 @@ store(uint8_t *at, enum bench_type type, unsigned number)
     }
 }
 
-/** A block of content: who sent it to whom, or the sum over all. */
+/** A block of content of one pair of ranks, or the sum over all. */
 struct block {
     int from, to;
     size_t first; /* element that it begins with */

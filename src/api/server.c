@@ -132,7 +132,7 @@ request(struct telpher_server *server, uint16_t type, const void *msg)
     if (status == TELPHER_OK) {
         status = tp_stream_flush_wait(server->stream, deadline_ns);
     }
-    /* who closed before it took the request may have said why */
+    /* a server that closed before it took the request may have sent the reason */
     if (status == TELPHER_OK || status == TELPHER_ERR_PEER_LOST) {
         status = await_answer(server, deadline_ns);
     }

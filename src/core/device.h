@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The device waist: what is asked of memory that the host may not touch. A domain fills
- * one table; who moves content calls through it. Memory is a handle and a place inside,
- * never a bare pointer; a copy goes in, its completion comes out.
+ * one table, which copies of content call. Memory is a handle and an offset, never a bare
+ * pointer. A copy is started, its completion is called back.
  */
 #ifndef TELPHER_CORE_DEVICE_H
 #define TELPHER_CORE_DEVICE_H
@@ -78,7 +78,7 @@ struct tp_device_ops {
     const char *name; /**< "opencl" */
     /** Starts copy->mem → copy->host. @return 0, or the domain's code: done is not called. */
     int32_t (*read)(struct tp_device *d, struct tp_device_copy *copy);
-    /** Starts copy->host → copy->mem. As read. */
+    /** Starts copy->host → copy->mem; otherwise like read. */
     int32_t (*write)(struct tp_device *d, struct tp_device_copy *copy);
     /** Makes what was started run without further calls. */
     void (*flush)(struct tp_device *d);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The transport waist: what core asks of a network. A transport fills one table; who
- * needs a connection calls through it. Capability bits say what a transport can carry;
+ * The transport waist: what core asks of a network. A transport fills one table;
+ * connections call through it. Capability bits say what a transport can carry;
  * sessions of remote OpenCL need TP_TRANSPORT_STREAM only.
  *
  * Threads: one thread may send while another receives; calls of one direction are
@@ -138,9 +138,9 @@ telpher_status tp_conn_send_all(struct tp_conn *conn, const void *data, size_t l
 telpher_status tp_conn_recv_all(struct tp_conn *conn, void *data, size_t len,
                                 uint64_t deadline_ns);
 
-/** Files that say who we are and whom we trust; NULL or "" = none. */
+/** Files with our identity and the authorities that we trust; NULL or "" = none. */
 struct tp_secure_files {
-    const char *ca; /**< certificates (PEM) of who may have signed the peer's */
+    const char *ca; /**< certificates (PEM) of authorities that may sign the peer's */
     const char *cert; /**< our certificate and its chain (PEM) */
     const char *key; /**< the private key of cert (PEM) */
     const char *psk; /**< shared keys, made by `telpher keygen` */

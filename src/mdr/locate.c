@@ -118,7 +118,7 @@ tp_mdr_note_arrival(telpher_mdr *mdr, struct tp_mdr_element *e)
         status = tp_mdr_send(mdr, home, &h, NULL, 0, NULL, 0);
     }
     if (status != TELPHER_OK && !mdr->exiting) {
-        tp_mdr_fail(mdr, status, "the place of an element cannot be sent");
+        tp_mdr_fail(mdr, status, "the process of an element cannot be sent");
     }
 }
 
@@ -187,7 +187,8 @@ tp_mdr_place_receive(telpher_mdr *mdr, const struct tp_mdr_header *h)
 
     if (a == NULL || !a->created || h->root >= mdr->size ||
         !tp_mdr_key(&a->proxy, tp_mdr_index_in(h), &key)) {
-        tp_mdr_fail(mdr, TELPHER_ERR_PROTO, "the place of an element that is not");
+        tp_mdr_fail(mdr, TELPHER_ERR_PROTO,
+                    "the process of an element that does not exist");
         return;
     }
     if (h->kind == TP_MDR_GONE) {

@@ -323,8 +323,9 @@ telpher_status
 telpher_mdr_turn(telpher_mdr *mdr)
 {
     if (!mdr->running) {
-        return tp_mdr_error(mdr, TELPHER_ERR_INVALID,
-                            "telpher_mdr_begin() comes first, and the run has one end");
+        return tp_mdr_error(
+            mdr, TELPHER_ERR_INVALID,
+            "call telpher_mdr_begin() first; a run that ended has no more turns");
     }
     if (!mdr->exiting) {
         run_turn(mdr);

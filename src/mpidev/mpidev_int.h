@@ -106,7 +106,7 @@ struct tp_mpidev_op *tp_mpidev_op_new(MPI_Comm comm);
  *  @return MPI_SUCCESS, MPI_ERR_NO_MEM */
 int tp_mpidev_op_unpack(struct tp_mpidev_op *op, size_t bytes, int count,
                         MPI_Datatype type);
-/** Before it was started: releases all. @return @p error, told to the communicator */
+/** Before it was started: releases all. @return @p error, reported to the communicator */
 int tp_mpidev_op_drop(struct tp_mpidev_op *op, int error);
 /** Starts to progress the operation, whose inner request was started; gives the program a
  *  request. @return @p error, or one of its own; then the operation is gone */

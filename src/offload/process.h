@@ -154,7 +154,7 @@ struct tp_offload_tree {
     int count; /**< of children, the one with most below first */
     int children[TP_OFFLOAD_TREE_CHILDREN];
 };
-/** Fills in who is above and below, from rank and size. */
+/** Fills in the parent and the children of the tree, from rank and size. */
 void tp_offload_tree_init(struct tp_offload_tree *tree);
 /** Merges what the workers below say; at worker 0 all is known then. */
 telpher_status tp_offload_tree_merge(const struct tp_offload_tree *tree,

@@ -2,7 +2,7 @@
 /*
  * Inside the backend for processors. A job is configuration; a *run* is one launch of it. A
  * run has *workers* (threads); each has some *ranks* for good, each of them *lanes*
- * (fibers). docs/rma.md section 7 and docs/threading.md say who may touch what.
+ * (fibers). docs/rma.md section 7 and docs/threading.md say which thread may access what.
  */
 #ifndef TELPHER_RMA_RMA_INT_H
 #define TELPHER_RMA_RMA_INT_H

@@ -222,7 +222,7 @@ tp_rma_run_forked(struct tp_rma_run *run)
         tp_mutex_init(&run->ranks[run->first + i].lock);
     }
     if (run->remote != NULL) {
-        atomic_store(&run->remote->told, true);
+        atomic_store(&run->remote->failure_sent, true);
     }
     atomic_store(&run->failed, true);
     atomic_store(&run->status, TELPHER_ERR_CANCELED);

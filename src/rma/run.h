@@ -62,7 +62,7 @@ struct tp_rma_call {
     enum tp_rma_op op;
     const char *where;
     uint64_t args[8]; /* what all lanes must agree on; the rest 0 */
-    const void *in; /* what only the one who does it looks at */
+    const void *in; /* for the thread that executes it alone */
 };
 
 /** What a call gives to all lanes. */
@@ -133,7 +133,7 @@ struct tp_rma_rank {
     uint32_t local; /* in its worker: its bit of `poked` */
     struct tp_rma_lane *lanes;
     _Atomic uint32_t *counts; /* notifications that came, by tag */
-    _Atomic uint32_t *senders; /* who sent the last of a tag, plus 1 */
+    _Atomic uint32_t *senders; /* the rank that sent the last of a tag, plus 1 */
     uint32_t *taken; /* and were taken; this rank's own */
     struct tp_mutex lock; /* wait, asks, last */
     struct tp_rma_wait wait;

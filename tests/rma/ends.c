@@ -148,7 +148,7 @@ is_told(telpher_rma_job *job, telpher_status status, const char *words)
     char lost[64];
 
     if (how == LATE && status == TELPHER_ERR_TIMEOUT) {
-        return strstr(words, "process 2 has not come to the launch of kernel_ends") !=
+        return strstr(words, "process 2 has not started the launch of kernel_ends") !=
                NULL;
     }
     snprintf(lost, sizeof(lost), "process %u ", telpher_rma_job_processes(job) - 1);

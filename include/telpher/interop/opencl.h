@@ -103,7 +103,7 @@ enum telpher_opencl_rights {
  * @param rights       enum telpher_opencl_rights.
  * @param lifetime_ms  the token is refused afterwards; 0: valid until it is revoked, the
  *                     buffer is released or the program ends.
- * @param token        gives the text. It contains a secret: who has it has the rights.
+ * @param token        gives the text. It contains a secret: a program that has it has the rights.
  *
  * @return CL_SUCCESS, CL_INVALID_COMMAND_QUEUE, CL_INVALID_MEM_OBJECT, CL_INVALID_CONTEXT,
  *         CL_INVALID_VALUE (range, rights), CL_INVALID_OPERATION (the server is too old),

@@ -43,7 +43,7 @@ struct dcuda_rank_info {
     int rank_start; /**< the first of those */
     int device_count; /**< devices of this process: 1 */
     int device_index;
-    int node_count; /**< 1, and 0: nodes are not told from each other */
+    int node_count; /**< 1, and 0: nodes are not distinguished */
     int node_index;
     int process_count;
     int process_index;

@@ -2,7 +2,7 @@
 /*
  * Sockets that are a process's alone, by whose end others see that it has ended. A child of fork()
  * would hold them open beyond its parent's death, so in children they are /dev/null: their numbers
- * stay taken, so that who closes one closes nothing of others. Without a /dev/null, or above
+ * stay taken, so that closing one closes no descriptor of others. Without a /dev/null, or above
  * RLIMIT_NOFILE, they are closed.
  *
  * A child of another thread that begins at the moment when a socket is made or closed may have it

@@ -11,7 +11,7 @@
 
 /**
  * Looks at one character of UTF-8.
- * @return its bytes; 0 for a control character (also those of 8 bits), for what is no UTF-8
+ * @return its bytes; 0 for a control character (also those of 8 bits), for invalid UTF-8
  *         and at the end
  */
 size_t tp_text_char(const char *text);

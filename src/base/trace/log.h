@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The log: levels, topics (= rooms), one write(2) a line, to stderr unless told otherwise.
+ * The log: levels, topics (= rooms), one write(2) a line, to stderr unless set otherwise.
  *
  * TELPHER_LOG=warn,icd:debug sets the level in general and for single topics. Default:
  * warn. Messages are lower case, value after its name without "=", the exact cause last.

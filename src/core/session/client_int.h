@@ -45,7 +45,7 @@ uint64_t tp_client_resume_feature(const struct tp_client_params *params,
 uint64_t tp_client_checksum_feature(const struct tp_client_params *params,
                                     struct tp_conn *conn);
 
-/** True if the user allows connections without proof of who answers. */
+/** True if the user allows connections to servers without proof of their identity. */
 bool tp_client_is_insecure(const struct tp_client_params *params);
 
 void tp_client_fill_preface(const struct tp_client_params *params, size_t auth_len,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Checks who listens at a Unix socket. In a folder that others may change, such as /tmp, any
+ * Checks the owner of a Unix socket. In a folder that others may change, such as /tmp, any
  * user of this machine can have made the socket, and would get programs and content.
  */
 #include "core/session/client_int.h"

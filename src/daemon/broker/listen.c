@@ -101,7 +101,7 @@ choose_access(struct tp_broker *b, const char *address, bool loopback, bool *ret
     }
     tp_warn("broker",
             "INSECURE: listening on %s without encryption or authentication; "
-            "everyone who reaches it may run code as this user",
+            "every host that reaches it may run code as this user",
             address);
     return TELPHER_OK;
 }

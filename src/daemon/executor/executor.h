@@ -107,8 +107,8 @@ struct tp_exec {
     _Atomic uint64_t user_events_open; /**< length of user_events */
     _Atomic bool had_failure; /**< an event has failed, or is about to */
     _Atomic unsigned
-        telling; /**< failed moves whose failure the driver does not know yet */
-    struct tp_cond told; /**< signals telling == 0; with done_lock */
+        failing; /**< failed moves whose failure the driver does not know yet */
+    struct tp_cond all_failed; /**< signals failing == 0; with done_lock */
     _Atomic uint64_t events_made;
     _Atomic(struct tp_exec_hold *) holds; /**< held_events.c */
     _Atomic uint64_t progress; /**< counts completions, for the watchdog */

@@ -335,7 +335,7 @@ tp_icd_session_has_content(const struct tp_icd_session *session)
 unsigned
 tp_icd_session_unread(const struct tp_icd_session *session)
 {
-    return session->told;
+    return session->subscribed;
 }
 
 /* ---- places that share no memory ---------------------------------------------------------- */

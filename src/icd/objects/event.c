@@ -117,7 +117,7 @@ static bool
 is_needed(const struct _cl_event *ev)
 {
     return !ev->ended &&
-           (ev->told || ev->is_early || ev->parts != 0 || ev->on_end != NULL ||
+           (ev->subscribed || ev->is_early || ev->parts != 0 || ev->on_end != NULL ||
             (ev->proxies & ~ev->forwarded) != 0 || !tp_list_is_empty(&ev->callbacks));
 }
 
@@ -139,7 +139,8 @@ tp_icd_event_give(struct _cl_event *ev, cl_event *ret_event)
         atomic_store(&ev->obj.refs, 1);
         tp_icd_hold(&ev->obj);
         *ret_event = ev;
-        if ((ev->queue->properties & CL_QUEUE_PROFILING_ENABLE) != 0 && !ev->told) {
+        if ((ev->queue->properties & CL_QUEUE_PROFILING_ENABLE) != 0 &&
+            !ev->subscribed) {
             tp_icd_event_subscribe(ev); /* with profiling: DONE brings the stamps */
         }
     }
@@ -230,7 +231,7 @@ tp_icd_event_end(struct _cl_event *ev, cl_int status)
         ev->ctx->user_events--;
     } else {
         tp_icd_early_ended(ev);
-        if (!ev->told || ev->server_done) {
+        if (!ev->subscribed || ev->server_done) {
             tp_icd_session_remove_event(ev->session, ev);
         }
         tp_icd_session_wake(ev->session);

@@ -20,7 +20,7 @@ struct _cl_event {
     cl_command_type type;
     cl_int status; /**< CL_SUBMITTED … CL_COMPLETE or negative; under the lock */
     bool ended; /**< status <= CL_COMPLETE: the flag for tp_icd_wait */
-    bool told; /**< DONE was requested by NOTIFY or SUBSCRIBE */
+    bool subscribed; /**< DONE was requested by NOTIFY or SUBSCRIBE */
     bool is_whole; /**< its command waits for all earlier ones of the queue */
     uint64_t seq; /**< position in the queue's order, from 1 */
     bool kept; /**< the library has a hold until it ends */
@@ -64,7 +64,7 @@ struct tp_icd_box {
 struct _cl_event *tp_icd_event_create(struct _cl_command_queue *q,
                                       cl_command_type type);
 /**
- * Finishes the creation of an event, after its command was appended and told, parts and
+ * Finishes the creation of an event, after its command was appended and subscribed, parts and
  * on_end are set. Gives the program its reference (*ret_event = ev) unless @p ret_event is
  * NULL. Frees an event that is not needed: hold it to use it later. Under the lock.
  */
@@ -73,7 +73,7 @@ void tp_icd_event_give(struct _cl_event *ev, cl_event *ret_event);
 struct _cl_event *tp_icd_user_event(struct _cl_context *ctx);
 /** Drops the library's hold on an event, unless it still needs it. Under the lock. */
 void tp_icd_event_unneed(struct _cl_event *ev);
-/** Appends SUBSCRIBE unless told or ended; implies expect until it ends. Under the lock. */
+/** Appends SUBSCRIBE unless subscribed or ended; implies expect until it ends. Under the lock. */
 void tp_icd_event_subscribe(struct _cl_event *ev);
 /** Records that its command carries NOTIFY, before or after it is sent. Under the lock. */
 void tp_icd_event_set_told(struct _cl_event *ev);

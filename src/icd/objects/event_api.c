@@ -111,11 +111,11 @@ fetch_stamps(struct _cl_event *ev)
     bool asked = true;
 
     tp_icd_lock();
-    if (!ev->has_stamps && !ev->told) {
+    if (!ev->has_stamps && !ev->subscribed) {
         asked = tp_icd_session_add_event(ev->session, ev) == TELPHER_OK;
         if (asked) {
             tp_icd_put(ev->session, TP_WIRE_SUBSCRIBE, &msg);
-            ev->told = true;
+            ev->subscribed = true;
             tp_icd_event_keep(ev);
         }
     }

@@ -89,7 +89,7 @@ static void
 end_covered(struct _cl_event *last)
 {
     tp_list_for_each_entry_safe(struct _cl_event, ev, &last->queue->open, open_link) {
-        if (ev->seq < last->seq && !ev->told && !ev->server_done &&
+        if (ev->seq < last->seq && !ev->subscribed && !ev->server_done &&
             !content_pending(ev)) {
             tp_icd_event_end(ev, CL_COMPLETE);
         }
@@ -210,7 +210,7 @@ tp_icd_event_on_done(struct _cl_event *ev, const struct tp_wire_done *msg)
     if (ev->server_done) {
         return; /* a duplicate: the first DONE is valid */
     }
-    if (ev->told) {
+    if (ev->subscribed) {
         tp_icd_session_count_told(ev->session, -1);
     }
     take_stamps(ev, &msg->stamps);

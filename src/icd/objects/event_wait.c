@@ -12,8 +12,8 @@
 void
 tp_icd_event_set_told(struct _cl_event *ev)
 {
-    if (!ev->told) {
-        ev->told = true;
+    if (!ev->subscribed) {
+        ev->subscribed = true;
         tp_icd_session_count_told(ev->session, 1);
     }
 }
@@ -23,7 +23,7 @@ tp_icd_event_put_subscribe(struct _cl_event *ev)
 {
     struct tp_wire_subscribe msg = {.events = {.count = 1, .data = &ev->obj.id}};
 
-    if (ev->session != NULL && !ev->told) {
+    if (ev->session != NULL && !ev->subscribed) {
         tp_icd_put(ev->session, TP_WIRE_SUBSCRIBE, &msg);
         tp_icd_event_set_told(ev);
         tp_icd_event_keep(ev);

@@ -51,7 +51,7 @@ uint16_t tp_icd_svm_ids(const struct _cl_context *ctx, uint8_t kinds, uint64_t *
 uint64_t tp_icd_svm_changes(void);
 /**
  * Finds the allocation that has all of [ptr, ptr + size). Not under the lock.
- * @param ret_offset gives the place of @p ptr in it; may be NULL
+ * @param ret_offset gives the offset of @p ptr in it; may be NULL
  * @return NULL: none of the context
  */
 struct _cl_mem *tp_icd_svm_find(const struct _cl_context *ctx, const void *ptr,

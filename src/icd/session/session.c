@@ -69,7 +69,7 @@ tp_icd_session_remove_queue(struct tp_icd_session *session, struct _cl_command_q
 unsigned
 tp_icd_session_unread(const struct tp_icd_session *session)
 {
-    return session->told;
+    return session->subscribed;
 }
 
 void

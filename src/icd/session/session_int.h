@@ -55,7 +55,7 @@ struct tp_icd_session {
     _Atomic unsigned quiet_looks; /**< in a row without a byte, while a thread waits */
     bool background_runs; /**< the background thread is the one that reads */
     unsigned expected; /**< tp_icd_expect minus tp_icd_unexpect */
-    unsigned told; /**< events whose DONE arrives without SUBSCRIBE */
+    unsigned subscribed; /**< events whose DONE arrives without SUBSCRIBE */
     unsigned waiting; /**< callers inside tp_icd_wait that do not read */
     unsigned claims; /**< callers that ask the background thread to step back */
     pthread_cond_t turn; /**< a frame arrived, or no thread reads any more */

@@ -20,7 +20,7 @@
 #include "base/os/thread.h"
 
 enum {
-    TOLD_MAX = 64, /* outstanding DONEs from which the background thread reads */
+    SUBSCRIBED_MAX = 64, /* outstanding DONEs from which the background thread reads */
 };
 
 static const struct tp_stream_handler handler = {.frame = tp_icd_session_on_frame};
@@ -110,8 +110,8 @@ read_round(struct tp_icd_session *session, bool may_sleep)
 static bool
 background_needed(const struct tp_icd_session *session)
 {
-    return (session->expected != 0 || session->told > TOLD_MAX) && !session->reading &&
-           session->claims == 0;
+    return (session->expected != 0 || session->subscribed > SUBSCRIBED_MAX) &&
+           !session->reading && session->claims == 0;
 }
 
 static void *
@@ -175,8 +175,8 @@ tp_icd_unexpect(struct tp_icd_session *session)
 void
 tp_icd_session_count_told(struct tp_icd_session *session, int by)
 {
-    session->told += (unsigned)by;
-    if (by > 0 && session->told == TOLD_MAX + 1) {
+    session->subscribed += (unsigned)by;
+    if (by > 0 && session->subscribed == SUBSCRIBED_MAX + 1) {
         call_background(session);
     }
 }

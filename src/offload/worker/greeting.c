@@ -148,7 +148,7 @@ find_local(struct worker *w)
 telpher_status
 tp_offload_worker_greet(struct worker *w, struct tp_error *err)
 {
-    int told[2] = {TELPHER_OK, 0};
+    int verdict[2] = {TELPHER_OK, 0};
     MPI_Request request;
     telpher_status status;
 
@@ -175,17 +175,17 @@ tp_offload_worker_greet(struct worker *w, struct tp_error *err)
     }
     find_local(w);
     if (w->tree.rank == 0) {
-        told[0] = hear_greeting(w, &told[1], err);
+        verdict[0] = hear_greeting(w, &verdict[1], err);
     }
-    PMPI_Ibcast(told, 2, MPI_INT, 0, w->tree.comm, &request);
+    PMPI_Ibcast(verdict, 2, MPI_INT, 0, w->tree.comm, &request);
     status = tp_offload_mpi_wait(&request, TP_CLOCK_FOREVER);
-    if (status != TELPHER_OK || told[0] != TELPHER_OK) {
-        return tp_error_set(err, told[0], "refused: %s", tp_error_text(err));
+    if (status != TELPHER_OK || verdict[0] != TELPHER_OK) {
+        return tp_error_set(err, verdict[0], "refused: %s", tp_error_text(err));
     }
     PMPI_Comm_dup(w->inter, &w->control);
     PMPI_Comm_set_errhandler(w->control, MPI_ERRORS_RETURN);
-    exchange_processes(w, told[1]);
-    return tp_offload_worker_send_kernels(w, told[1], err);
+    exchange_processes(w, verdict[1]);
+    return tp_offload_worker_send_kernels(w, verdict[1], err);
 }
 
 /* Spawned workers exit with their parents: MPI_Comm_disconnect() before that would

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Races: accesses of the same bytes, one of them a write, that nothing puts in order. Every
- * rank has a vector clock; a notification carries the sender's to who takes it, a call of a
+ * rank has a vector clock; a notification carries the sender's to its receiver, a call of a
  * group everybody's to everybody. The lanes of a rank are in order from one barrier of
  * theirs to the next, so a rank's own entry counts those barriers. All ranks run on one
  * thread, so nothing here is locked.
@@ -21,7 +21,7 @@ enum {
     CELLS = 4, /* accesses remembered of 8 bytes */
     PAGE = 4096,
     SHOWN_MAX = 8, /* races that the report describes */
-    PAIRS_MAX = 256, /* races told apart */
+    PAIRS_MAX = 256, /* different races */
     ALL_LANES = 0xffff
 };
 
@@ -119,7 +119,7 @@ tp_rma_races_sync(struct tp_rma_rank *rank)
     }
 }
 
-/* What the rank did until now is known to who takes @p clock. */
+/* What the rank did until now is known to a rank that takes @p clock. */
 static void
 publish(struct tp_rma_races *races, struct tp_rma_rank *rank, uint32_t *clock)
 {

@@ -101,7 +101,7 @@ tp_rma_link_push(struct tp_rma_link *l, const telpher_rma_command *c,
                  const void *beside, size_t len)
 {
     if (l->shared == NULL) {
-        return; /* refused here, so who keeps to the rules sends nothing */
+        return; /* refused here, so a correct sender sends nothing */
     }
     tp_mutex_lock(&l->push);
     if (!l->runs && (l->early_count != 0 || is_full(l))) {

@@ -229,7 +229,7 @@ is_called_off(const struct tp_rma_world *w)
 
         refused = refused || (hello != NULL && says_no(w, hello));
     }
-    return refused || !atomic_load(&w->run->remote->told);
+    return refused || !atomic_load(&w->run->remote->failure_sent);
 }
 
 static telpher_status
@@ -248,14 +248,15 @@ wait_for_hellos(struct tp_rma_world *w, const telpher_rma_job *job, const char *
             return say_lost(w, lost, kernel, err);
         }
         if (is_unread(w, missing)) {
-            return say(err, TELPHER_ERR_NO_MEMORY,
-                       "no memory to read that process %u comes to the launch of %s",
-                       missing, kernel);
+            return say(
+                err, TELPHER_ERR_NO_MEMORY,
+                "no memory for the message of process %u that starts the launch of %s",
+                missing, kernel);
         }
         if (tp_clock_passed(deadline)) {
             return say(err, TELPHER_ERR_TIMEOUT,
-                       "process %u has not come to the launch of %s in %.3f s", missing,
-                       kernel, (double)(tp_clock_ns() - begin) * 1e-9);
+                       "process %u has not started the launch of %s within %.3f s",
+                       missing, kernel, (double)(tp_clock_ns() - begin) * 1e-9);
         }
         progress(w);
     }

@@ -195,7 +195,7 @@ tp_rma_remote_look_for_lost(struct tp_rma_remote *r)
 static bool
 is_to_tell(const struct tp_rma_remote *r)
 {
-    return atomic_load(&r->run->status) != TELPHER_OK && !r->told;
+    return atomic_load(&r->run->status) != TELPHER_OK && !r->failure_sent;
 }
 
 void
@@ -207,7 +207,7 @@ tp_rma_remote_tell_failure(struct tp_rma_remote *r)
     if (!is_to_tell(r)) {
         return;
     }
-    atomic_store(&r->told, true);
+    atomic_store(&r->failure_sent, true);
     c.tag = (uint32_t)atomic_load(&r->run->status);
     tp_mutex_lock(&r->run->fail_lock);
     tp_rma_report_text(words, sizeof(words), r->run->kernel->name,

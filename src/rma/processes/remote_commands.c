@@ -306,7 +306,7 @@ take_failure(struct tp_rma_run *run, uint32_t process, const telpher_rma_command
     char *words = take_words(body, len);
 
     /* the sender has sent it to all processes */
-    atomic_store(&run->remote->told, true);
+    atomic_store(&run->remote->failure_sent, true);
     tp_rma_run_fail(run, status < 0 ? status : TELPHER_ERR_PROTO, "process %u: %s",
                     process, words != NULL ? words : telpher_status_text(status));
     tp_free(words);

@@ -239,7 +239,7 @@ tp_rma_spread_arrived(struct tp_rma_remote *r, uint32_t process,
 
     if (!has_memory || c->where < 0 || c->where >= TP_RMA_GROUPS_MAX) {
         tp_rma_run_fail(r->run, has_memory ? TELPHER_ERR_PROTO : TELPHER_ERR_NO_MEMORY,
-                        "%s a meeting that process %u told of",
+                        "%s a collective call that process %u named",
                         has_memory ? "there cannot be" : "no memory for", process);
         tp_free(a);
         tp_free(body);

@@ -64,7 +64,7 @@ struct tp_rma_process {
         hellos[2]; /* of this launch and the next; serial 0 = not received */
     void *addresses[2]; /* received with them, owned, or NULL */
     size_t address_lens[2];
-    char *table; /* its ranks, as it told at the end of a launch that failed */
+    char *table; /* its ranks, which it sent at the end of a launch that failed */
     uint32_t under_way; /* sends to it whose memory is still in use */
     uint32_t
         incoming; /* messages from it whose data is under way, or waits for its turn */
@@ -116,7 +116,7 @@ struct tp_rma_remote {
     _Atomic uint32_t lookers; /* idle workers, which make progress */
     _Atomic uint64_t looks; /* times that the role was released */
     _Atomic bool stop;
-    _Atomic bool told; /* the other processes know that the launch has failed */
+    _Atomic bool failure_sent; /* the other processes know that the launch has failed */
     pthread_t thread;
     struct tp_rma_get *gets;
     uint32_t get_count;

@@ -79,7 +79,7 @@ struct ucx_link {
     struct tp_list rndvs; /* struct tp_net_rndv: all, also those not received yet */
     struct tp_list early; /* messages that overtook an earlier one */
     uint32_t early_count;
-    bool ending; /* lost or left; core/comm is not told yet */
+    bool ending; /* lost or left; core/comm does not know yet */
     bool closed; /* the endpoint is closed; UCX may still have memory of core/comm */
     bool gone; /* on_lost() was called */
     tp_ns release_by; /* once closed: the end of waiting for UCX to release memory */

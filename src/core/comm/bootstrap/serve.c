@@ -65,8 +65,8 @@ fail(struct telpher_root *root, telpher_status status, const char *words)
     for (size_t i = 0; i < root->client_count; i++) {
         struct tp_bootstrap_client *g = &root->clients[i];
 
-        if (g->conn != NULL && g->known && !g->told) {
-            g->told = g->tell = true;
+        if (g->conn != NULL && g->known && !g->error_queued) {
+            g->error_queued = g->tell = true;
             (void)push(root, g);
         }
     }

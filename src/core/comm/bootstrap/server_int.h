@@ -28,7 +28,7 @@ struct tp_bootstrap_client {
     struct tp_bootstrap_server_answer head; /* of the answer being sent */
     const void *body; /* borrowed until it was sent */
     size_t sent; /* [bytes] of both; all of them: no answer is being sent */
-    bool told; /* the error was sent, or will be after the current answer */
+    bool error_queued; /* the error was sent, or will be after the current answer */
     bool tell; /* the error follows the current answer */
 };
 

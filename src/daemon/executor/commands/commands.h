@@ -132,7 +132,7 @@ telpher_status tp_exec_move(struct tp_exec_command *c, struct tp_exec_mem *mem,
  * Waits until the driver knows every failed move that the client knows. A command enqueued
  * earlier would wait for an event that is about to fail. Reader only.
  */
-void tp_exec_wait_told(struct tp_exec *x);
+void tp_exec_wait_failing(struct tp_exec *x);
 /** Fails moves whose gate has failed. Any thread, without locks. */
 void tp_exec_sweep_gates(struct tp_exec *x);
 /** @return the closed gate that a move waits for, retained; NULL: none. Any thread. */

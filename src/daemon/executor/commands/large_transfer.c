@@ -87,11 +87,11 @@ event_status(struct tp_exec *x, cl_event native)
 }
 
 static void
-end_telling(struct tp_exec *x)
+end_failing(struct tp_exec *x)
 {
     tp_mutex_lock(&x->done_lock);
-    atomic_fetch_sub(&x->telling, 1);
-    tp_cond_broadcast(&x->told);
+    atomic_fetch_sub(&x->failing, 1);
+    tp_cond_broadcast(&x->all_failed);
     tp_mutex_unlock(&x->done_lock);
 }
 
@@ -118,14 +118,14 @@ await_failed_hold(struct move *mv)
 }
 
 void
-tp_exec_wait_told(struct tp_exec *x)
+tp_exec_wait_failing(struct tp_exec *x)
 {
-    if (tp_likely(atomic_load(&x->telling) == 0)) {
+    if (tp_likely(atomic_load(&x->failing) == 0)) {
         return;
     }
     tp_mutex_lock(&x->done_lock);
-    while (atomic_load(&x->telling) > 0) {
-        (void)tp_cond_wait(&x->told, &x->done_lock, TP_CLOCK_FOREVER);
+    while (atomic_load(&x->failing) > 0) {
+        (void)tp_cond_wait(&x->all_failed, &x->done_lock, TP_CLOCK_FOREVER);
     }
     tp_mutex_unlock(&x->done_lock);
 }
@@ -136,7 +136,7 @@ tp_exec_wait_told(struct tp_exec *x)
  * DONE is sent before the user event is set: the client assumes that a command whose DONE
  * arrives earlier does not depend on this one. It also saves the wait for the driver's
  * callback. After a failed DONE, the client may send commands before the user event is set.
- * The reader then waits (tp_exec_wait_told()), because a command enqueued after the user
+ * The reader then waits (tp_exec_wait_failing()), because a command enqueued after the user
  * event, or after a command that fails with it, would fail as well.
  */
 static void
@@ -147,7 +147,7 @@ finished(void *arg, int32_t error, uint64_t start_ns, uint64_t end_ns)
 
     set_stamps(mv, start_ns, end_ns);
     if (error != 0) {
-        atomic_fetch_add(&x->telling, 1);
+        atomic_fetch_add(&x->failing, 1);
         atomic_store(&x->had_failure, true);
     }
     tp_exec_event_complete(mv->ev, error);
@@ -158,7 +158,7 @@ finished(void *arg, int32_t error, uint64_t start_ns, uint64_t end_ns)
     (void)x->cl.SetUserEventStatus(mv->ev->native, error);
     if (error != 0) {
         await_failed_hold(mv);
-        end_telling(x);
+        end_failing(x);
     }
     tp_exec_user_event_close(mv->ev);
     unref_move(mv);

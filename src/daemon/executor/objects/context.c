@@ -191,7 +191,7 @@ tp_exec_queue_on_release(struct tp_exec_object *o)
     tp_list_remove(&q->dirty_link);
     tp_exec_queue_forget_barrier(q);
     if (o->x->cache != NULL) {
-        tp_exec_queue_track(q); /* who writes entries wants to know when all is over */
+        tp_exec_queue_track(q); /* a writer of cache entries waits for its end */
     }
     tp_exec_queue_hear_out(q);
     if (q->native != NULL) {
@@ -278,7 +278,7 @@ tp_exec_queue_renew(struct tp_exec_queue *q)
     bool failed;
     int32_t error;
 
-    tp_exec_wait_told(x);
+    tp_exec_wait_failing(x);
     tp_mutex_lock(&x->done_lock);
     failed = q->failed;
     q->failed = false;

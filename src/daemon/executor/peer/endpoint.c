@@ -4,7 +4,7 @@
  * the name and the key of an export. A holder of the token that proves the key gets a stream
  * of its own, as another server does, and reads and writes the exported bytes by ENDPOINT.
  * Both are transfers without a command: they use no queue of the client, so that a holder
- * who stops in the middle delays only itself.
+ * that stops in the middle delays only itself.
  */
 #include <stdio.h>
 #include <string.h>

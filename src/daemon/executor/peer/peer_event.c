@@ -138,7 +138,7 @@ tp_exec_peer_event_ended(struct tp_exec_peer *peer,
         status = add_end(peer, m->event, &(struct end){.status = m->status});
         peer->early -= status != TELPHER_OK;
     } else {
-        status = TELPHER_ERR_PROTO; /* told twice, or a flood */
+        status = TELPHER_ERR_PROTO; /* ended twice, or a flood */
     }
     tp_mutex_unlock(lock);
     if (ev != NULL) {

@@ -24,14 +24,14 @@ make_native(struct tp_exec_build *build, const char *options,
     struct tp_exec *x = build->program->obj.x;
     cl_int status[TP_CACHE_ENTRY_DEVICES_MAX], error;
     /* linker options are no build options */
-    const char *told = build->kind == TP_EXEC_LINK ? NULL : options;
+    const char *given = build->kind == TP_EXEC_LINK ? NULL : options;
     cl_program native = x->cl.CreateProgramWithBinary(
         build->program->context->native, build->device_count, build->devices,
         entry->sizes, (const unsigned char **)(uintptr_t)entry->binaries, status,
         &error);
 
     if (error == CL_SUCCESS && entry->type == CL_PROGRAM_BINARY_TYPE_EXECUTABLE) {
-        error = x->cl.BuildProgram(native, build->device_count, build->devices, told,
+        error = x->cl.BuildProgram(native, build->device_count, build->devices, given,
                                    NULL, NULL);
     }
     if (error != CL_SUCCESS && native != NULL) {

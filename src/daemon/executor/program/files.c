@@ -158,7 +158,7 @@ merge(struct tp_exec_files *f, struct entry *e)
         old->spelled = old->spelled || e->spelled;
         return e;
     }
-    if (!is_same(old, e)) { /* changed since the client told of it */
+    if (!is_same(old, e)) { /* changed since the client named it */
         f->grew = true;
         if (old->fd >= 0 || old->first != old) {
             return e;

@@ -22,8 +22,8 @@ struct kept {
 
 struct tp_exec_text {
     uint8_t digest[TP_SHA256_BYTES]; /**< of text, files and constants */
-    char
-        *cached; /**< what the driver was told if native came from the cache, or NULL */
+    char *
+        cached; /**< options of the driver's call if native came from the cache, or NULL */
     enum tp_exec_build_kind kind; /**< then: what was done */
     struct kept *kept; /**< objects and libraries of the cache, [device_count] */
     cl_uint device_count; /**< of the context */

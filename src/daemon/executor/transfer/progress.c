@@ -414,7 +414,7 @@ advance_outgoing(struct tp_exec_transfer *t)
     }
 }
 
-/* ---- who drives ---- */
+/* ---- the thread that drives ---- */
 
 static void
 advance(struct tp_exec_transfer *t)

@@ -477,7 +477,7 @@ tp_exec_transfers_expire(struct tp_exec_transfers *all, uint64_t now_ns,
 
         if (is_overdue(t, now_ns, timeout_ns)) {
             tp_warn("executor",
-                    "content of a write of %llu bytes does not come, given up "
+                    "a write of %llu bytes timed out waiting for its content "
                     "(--transfer-timeout)",
                     (unsigned long long)t->p.size);
             t->error = error;

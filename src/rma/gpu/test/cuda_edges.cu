@@ -62,7 +62,7 @@ set_numbers(telpher_rma *rma, uint32_t number)
         for (uint32_t i = 0; i < 2 * DEPTH; i++) {
             in->slots[i] = 0;
         }
-        in->taken = in->told = number;
+        in->taken = in->returned = number;
         in->next = in->slots + number % DEPTH * 2;
         telpher_rma_gpu_store(in->credit, number + 1);
     }

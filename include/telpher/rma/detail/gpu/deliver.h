@@ -30,7 +30,7 @@ TELPHER_RMA_GPU_FN_ int
 telpher_rma_gpu_delivers(const telpher_rma_gpu *launch)
 {
     return launch->shared != NULL && launch->first == launch->base &&
-           blockIdx.x == launch->agent;
+           blockIdx.x == launch->delivery_block;
 }
 
 /* ---- one lane ---- */

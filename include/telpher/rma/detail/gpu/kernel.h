@@ -123,7 +123,7 @@ telpher_rma_gpu_begin_empty(telpher_rma_gpu_state *state)
     state->listed = 0;
     for (int i = 0; i < TELPHER_RMA_GPU_BOXES; i++) {
         state->in[i].source = TELPHER_RMA_NO_RANK;
-        state->in[i].taken = state->in[i].told = 0;
+        state->in[i].taken = state->in[i].returned = 0;
         state->out[i].target = TELPHER_RMA_NO_RANK;
         state->out[i].sent = state->out[i].acked = 0;
     }

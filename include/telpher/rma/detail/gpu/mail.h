@@ -68,14 +68,14 @@ telpher_rma_gpu_tell(telpher_rma_gpu_inbox *in)
 {
     telpher_rma_gpu_release_far();
     telpher_rma_gpu_store(in->credit, in->taken + 1);
-    in->told = in->taken;
+    in->returned = in->taken;
 }
 
 /* Reports when half of a sender's slots are used, before it runs out. */
 TELPHER_RMA_GPU_FN_ void
 telpher_rma_gpu_tell_soon(telpher_rma_gpu_inbox *in)
 {
-    if (in->taken - in->told >= TELPHER_RMA_GPU_DEPTH / 2) {
+    if (in->taken - in->returned >= TELPHER_RMA_GPU_DEPTH / 2) {
         telpher_rma_gpu_tell(in);
     }
 }
@@ -86,7 +86,7 @@ telpher_rma_gpu_tell_all(const telpher_rma *rma)
     telpher_rma_gpu_state *state = telpher_rma_gpu_state_of(rma);
 
     for (int i = 0; i < TELPHER_RMA_GPU_BOXES; i++) {
-        if (state->in[i].taken != state->in[i].told) {
+        if (state->in[i].taken != state->in[i].returned) {
             telpher_rma_gpu_tell(&state->in[i]);
         }
     }
@@ -102,7 +102,7 @@ telpher_rma_gpu_change_inbox(const telpher_rma *rma, telpher_rma_gpu_inbox *in,
     const telpher_rma_gpu_part *other = &g->parts[telpher_rma_gpu_domain(g, source)];
     uint64_t pair = (uint64_t)rma->world_rank * g->ranks + source;
 
-    if (in->taken != in->told) {
+    if (in->taken != in->returned) {
         telpher_rma_gpu_tell(in);
     }
     if (in->source != TELPHER_RMA_NO_RANK) {
@@ -111,7 +111,7 @@ telpher_rma_gpu_change_inbox(const telpher_rma *rma, telpher_rma_gpu_inbox *in,
     in->source = source;
     in->slots = mine->mail + pair * TELPHER_RMA_GPU_DEPTH * 2;
     in->taken_at = &mine->mail_taken[pair];
-    in->taken = in->told = *in->taken_at;
+    in->taken = in->returned = *in->taken_at;
     in->next = in->slots + in->taken % TELPHER_RMA_GPU_DEPTH * 2;
     in->credit = &other->credits[(uint64_t)source * g->ranks + rma->world_rank];
 }

@@ -106,7 +106,7 @@ telpher_rma_gpu_change_outbox(const telpher_rma *rma, telpher_rma_gpu_outbox *ou
     const telpher_rma_gpu_part *part = &g->parts[telpher_rma_gpu_domain(g, target)];
     telpher_rma_gpu_state *state = telpher_rma_gpu_state_of(rma);
     uint64_t pair = (uint64_t)rma->world_rank * g->ranks + target;
-    uint32_t *credit, told;
+    uint32_t *credit, returned;
 
     if (out->sent != out->acked) {
         out->acked = telpher_rma_gpu_load(out->credit) - 1;
@@ -118,8 +118,8 @@ telpher_rma_gpu_change_outbox(const telpher_rma *rma, telpher_rma_gpu_outbox *ou
         return 0;
     }
     credit = &g->parts[state->domain].credits[pair];
-    told = telpher_rma_gpu_load(credit);
-    if (told == 0) { /* it does not look yet */
+    returned = telpher_rma_gpu_load(credit);
+    if (returned == 0) { /* it does not look yet */
         if (state->asks++ % TELPHER_RMA_GPU_DEPTH == 0) {
             atomicAdd_system(&part->bells[target].asked, 1);
         }
@@ -127,7 +127,7 @@ telpher_rma_gpu_change_outbox(const telpher_rma *rma, telpher_rma_gpu_outbox *ou
     }
     out->target = target;
     out->credit = credit;
-    out->sent = out->acked = told - 1; /* all was taken */
+    out->sent = out->acked = returned - 1; /* all was taken */
     out->bell = &part->bells[target];
     out->slots = part->mail + ((uint64_t)target * g->ranks + rma->world_rank) *
                                   TELPHER_RMA_GPU_DEPTH * 2;

@@ -149,7 +149,8 @@ typedef struct telpher_rma_gpu {
     uint32_t first; /* rank of this grid's first block */
     uint32_t base, world; /* this process's first rank; ranks of all processes */
     uint32_t first_device, world_devices;
-    uint32_t agent; /* the home's block that delivers, after the blocks of ranks */
+    uint32_t
+        delivery_block; /* the home's block that delivers, after the blocks of ranks */
     uint32_t beside_max;
     telpher_rma_shared *shared; /* shared with the progress thread; NULL = one
                                  * process */
@@ -197,7 +198,7 @@ enum { TELPHER_RMA_GPU_PLACES = 32, TELPHER_RMA_GPU_NO_KEY = -1 };
 typedef struct telpher_rma_gpu_inbox {
     uint64_t *slots, *next; /* next: of the next message */
     uint32_t *taken_at, *credit;
-    uint32_t source, taken, told;
+    uint32_t source, taken, returned;
 } telpher_rma_gpu_inbox;
 
 typedef struct __align__(16) telpher_rma_gpu_outbox

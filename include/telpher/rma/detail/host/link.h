@@ -23,7 +23,7 @@ telpher_rma_cuda_linked(struct telpher_rma_cuda *c, const telpher_rma_outcome *o
     }
     memset((void *)c->shared, 0, len);
     good = cudaHostGetDevicePointer((void **)&g->shared, c->shared, 0) == cudaSuccess;
-    g->agent = c->spread ? c->domains[0].ranks : o->ranks;
+    g->delivery_block = c->spread ? c->domains[0].ranks : o->ranks;
     g->beside_max = o->link->beside_max;
     g->gone = (uint32_t *)telpher_rma_cuda_alloc(c, 0, g->world * sizeof(*g->gone));
     g->boxes =
