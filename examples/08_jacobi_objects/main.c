@@ -48,8 +48,10 @@ static void
 must(telpher_mdr *mdr, telpher_status status, const char *what)
 {
     if (status != TELPHER_OK) {
+        const char *why = telpher_mdr_last_error(mdr);
+
         fprintf(stderr, "%s: %s: %s\n", what, telpher_status_name(status),
-                telpher_mdr_last_error(mdr));
+                why[0] != '\0' ? why : telpher_last_error(telpher_mdr_context(mdr)));
         exit(EXIT_FAILURE);
     }
 }
