@@ -256,6 +256,46 @@ marker_for_what_is_over_is_over(void **state)
     ok(clReleaseEvent(marker));
 }
 
+/** A map that moves no content waits for the barrier before it, and for nothing else. */
+static void
+map_waits_for_a_barrier(void **state)
+{
+    enum { LEN = 4096 };
+    cl_command_queue q = one.loose_queues[0];
+    cl_mem mem = buffer_new(&one, 0, LEN, NULL), other = buffer_new(&one, 0, LEN, NULL);
+    cl_event gates[2], mapped, filled;
+    cl_uint zero = 0;
+    cl_int err, status;
+    void *ptr;
+
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        gates[i] = clCreateUserEvent(one.ctx, &err);
+        ok(err);
+    }
+    ok(clEnqueueBarrierWithWaitList(q, 1, &gates[0], NULL));
+    ok(clEnqueueFillBuffer(q, other, &zero, 4, 0, LEN, 1, &gates[1], &filled));
+    ptr = clEnqueueMapBuffer(q, mem, CL_FALSE, CL_MAP_WRITE_INVALIDATE_REGION, 0, LEN,
+                             0, NULL, &mapped, &err);
+    ok(err);
+    ok(clFlush(q));
+    ok(clGetEventInfo(mapped, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof(status),
+                      &status, NULL));
+    assert_true(status > CL_COMPLETE);
+    ok(clSetUserEventStatus(gates[0], CL_COMPLETE));
+    ok(clWaitForEvents(1, &mapped));
+    ok(clSetUserEventStatus(gates[1], CL_COMPLETE));
+    ok(clEnqueueUnmapMemObject(q, mem, ptr, 0, NULL, NULL));
+    ok(clFinish(q));
+    for (int i = 0; i < 2; i++) {
+        ok(clReleaseEvent(gates[i]));
+    }
+    ok(clReleaseEvent(mapped));
+    ok(clReleaseEvent(filled));
+    ok(clReleaseMemObject(mem));
+    ok(clReleaseMemObject(other));
+}
+
 /** A blocking write ends after the earlier reads of its queue: their memory may be used. */
 static void
 read_is_over_when_a_blocking_write_returns(void **state)
@@ -377,5 +417,6 @@ const struct CMUnitTest order_tests[] = {
     cmocka_unit_test(failed_user_event_fails_what_waits),
     cmocka_unit_test(markers_and_barriers_order),
     cmocka_unit_test(marker_for_what_is_over_is_over),
+    cmocka_unit_test(map_waits_for_a_barrier),
 };
 const size_t order_test_count = sizeof(order_tests) / sizeof(order_tests[0]);

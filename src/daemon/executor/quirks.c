@@ -55,10 +55,11 @@ static const struct tp_exec_quirk_row rows[TP_EXEC_QUIRK_COUNT] = {
         .remedy = "the native queue is replaced",
         .where = "src/daemon/executor/objects/context.c", .test = "tests/integration/icd_failure.c"},
     [TP_EXEC_QUIRK_MARKER_WAITS_FOR_ALL] = {
-        .id = "marker-waits-for-all", .match = TP_EXEC_ANY_DRIVER, .driver = "PoCL 3.1",
+        .id = "marker-waits-for-all", .match = TP_EXEC_PLATFORM_NAME, .name = "Portable Computing Language",
+        .driver = "PoCL 3.1",
         .symptom = "in an out-of-order queue a marker with a wait list waits for all earlier commands",
-        .remedy = "large transfers wait for the events of their wait list one after the other",
-        .where = "src/daemon/executor/commands/large_transfer.c", .test = "tests/integration/icd_memory_order.c"},
+        .remedy = "one byte migrates instead; large transfers wait for the events of their wait list one by one",
+        .where = "src/daemon/executor/commands/command.c", .test = "tests/integration/icd_memory_order.c"},
     [TP_EXEC_QUIRK_RECORD_READS_ARGUMENTS_LATE] = {
         .id = "record-reads-arguments-late", .match = TP_EXEC_ANY_DRIVER, .driver = "PoCL 3.1",
         .symptom = "a command buffer takes kernel arguments when it is enqueued, not when it is recorded",

@@ -178,6 +178,26 @@ must_follow(const struct _cl_command_queue *q, struct _cl_command_queue *other)
            other->early != NULL && other->early_no > q->early_seen;
 }
 
+/** Appends a barrier that waits for an early write of another queue. */
+static void
+put_barrier(struct _cl_command_queue *q, const struct _cl_event *early)
+{
+    struct tp_wire_barrier msg = {.queue = q->obj.id, .wait = {1, &early->obj.id}};
+    struct _cl_event *ev = NULL;
+
+    if (!tp_icd_queue_in_order(q)) { /* without memory, maps may not wait for it */
+        ev = tp_icd_event_create(q, CL_COMMAND_BARRIER);
+    }
+    if (ev != NULL) {
+        msg.event = ev->obj.id;
+        tp_icd_event_set_barrier(ev);
+    }
+    tp_icd_put(q->session, TP_WIRE_BARRIER, &msg);
+    if (ev != NULL) {
+        tp_icd_event_give(ev, NULL);
+    }
+}
+
 void
 tp_icd_early_order(struct tp_icd_op *op)
 {
@@ -186,9 +206,7 @@ tp_icd_early_order(struct tp_icd_op *op)
     tp_list_for_each_entry(struct _cl_command_queue, other, &q->ctx->queues,
                            context_link) {
         if (must_follow(q, other)) {
-            tp_icd_put(q->session, TP_WIRE_BARRIER,
-                       &(struct tp_wire_barrier){.queue = q->obj.id,
-                                                 .wait = {1, &other->early->obj.id}});
+            put_barrier(q, other->early);
         }
     }
     q->early_seen = q->ctx->early_count;

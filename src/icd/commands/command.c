@@ -9,6 +9,7 @@
 #include "icd/commands/read_write.h"
 #include "icd/icd.h"
 #include "icd/migration/host_view.h"
+#include "icd/objects/event.h"
 #include "icd/objects/memory.h"
 #include "icd/objects/object.h"
 #include "icd/session/session.h"
@@ -570,8 +571,13 @@ put_marker(struct tp_icd_op *op, void *arg)
     if (op->ev != NULL) {
         op->ev->is_whole = op->id_count == 0;
     }
-    return *type == CL_COMMAND_BARRIER ? tp_icd_op_send(op, TP_WIRE_BARRIER, &barrier)
-                                       : tp_icd_op_send(op, TP_WIRE_MARKER, &marker);
+    if (*type != CL_COMMAND_BARRIER) {
+        return tp_icd_op_send(op, TP_WIRE_MARKER, &marker);
+    }
+    if (op->record == NULL && !tp_icd_queue_in_order(op->q)) {
+        tp_icd_event_set_barrier(op->ev);
+    }
+    return tp_icd_op_send(op, TP_WIRE_BARRIER, &barrier);
 }
 
 cl_int

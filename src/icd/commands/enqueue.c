@@ -168,6 +168,9 @@ needs_event(const struct tp_icd_op *op)
     if (op->ret_event != NULL || op->need_event || op->blocking) {
         return true;
     }
+    if (op->type == CL_COMMAND_BARRIER && !tp_icd_queue_in_order(op->q)) {
+        return true; /* later commands may wait for it */
+    }
     if (!tp_icd_context_spans(op->q->ctx)) {
         return false;
     }
@@ -395,20 +398,26 @@ tp_icd_op_send(struct tp_icd_op *op, uint16_t type, const void *msg)
 cl_int
 tp_icd_op_put_nothing(struct tp_icd_op *op, void *arg)
 {
+    cl_int err;
+
     if (op->record != NULL) { /* a barrier orders later commands after its wait list */
         return tp_icd_op_send(op, TP_WIRE_BARRIER,
                               &(struct tp_wire_barrier){.queue = op->q->obj.id,
                                                         .wait = tp_icd_op_ids(op)});
     }
-    if (op->id_count == 0 && !tp_icd_queue_in_order(op->q)) {
-        /* A marker would wait for all earlier commands, this command for none. */
-        if (op->ev != NULL) {
-            end_at_once(op->ev, CL_COMPLETE);
-        }
-        return CL_SUCCESS;
-    }
     if (op->ev == NULL && op->id_count == 0) {
         return CL_SUCCESS; /* without an event the command has no visible effect */
+    }
+    if (op->id_count == 0 && !tp_icd_queue_in_order(op->q)) {
+        /* A marker would wait for all earlier commands, this command for a barrier only. */
+        if (op->q->barrier == NULL) {
+            end_at_once(op->ev, CL_COMPLETE);
+            return CL_SUCCESS;
+        }
+        err = tp_icd_op_wait(op, op->q->barrier);
+        if (err != CL_SUCCESS) {
+            return err;
+        }
     }
     tp_icd_put(op->q->session, TP_WIRE_MARKER,
                &(struct tp_wire_marker){.event = tp_icd_op_event_id(op),

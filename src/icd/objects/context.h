@@ -62,6 +62,7 @@ struct _cl_command_queue {
     cl_int async_error; /**< of commands without event; the next finish returns it */
     struct tp_list context_link; /**< in ctx->queues */
     struct tp_wire_last_launch last; /**< that the server remembers, too */
+    struct _cl_event *barrier; /**< out of order: of the last one, until it ends */
     /* Blocking writes that returned before they completed, see blocking_write.c. */
     struct _cl_event
         *early; /**< of the last one, or of a marker after it, until it ends */

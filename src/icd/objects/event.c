@@ -117,8 +117,9 @@ static bool
 is_needed(const struct _cl_event *ev)
 {
     return !ev->ended &&
-           (ev->subscribed || ev->is_early || ev->parts != 0 || ev->on_end != NULL ||
-            (ev->proxies & ~ev->forwarded) != 0 || !tp_list_is_empty(&ev->callbacks));
+           (ev->subscribed || ev->is_early || ev->is_barrier || ev->parts != 0 ||
+            ev->on_end != NULL || (ev->proxies & ~ev->forwarded) != 0 ||
+            !tp_list_is_empty(&ev->callbacks));
 }
 
 /** Counts events whose content this process sends or receives. */
@@ -153,6 +154,46 @@ tp_icd_event_unneed(struct _cl_event *ev)
     if (!is_needed(ev)) {
         tp_icd_event_unkeep(ev);
     }
+}
+
+/** Later commands need not wait for this barrier any more. */
+static void
+stop_barrier(struct _cl_event *ev)
+{
+    if (ev->is_barrier) {
+        ev->is_barrier = false;
+        ev->queue->barrier = NULL;
+    }
+}
+
+void
+tp_icd_event_set_barrier(struct _cl_event *ev)
+{
+    struct _cl_event *before = ev->queue->barrier;
+
+    if (ev->ended) {
+        return;
+    }
+    if (before != NULL) { /* the new one waits for it */
+        stop_barrier(before);
+        tp_icd_event_unneed(before);
+    }
+    ev->is_barrier = true;
+    ev->queue->barrier = ev;
+}
+
+void
+tp_icd_event_forget_barrier(struct _cl_command_queue *q)
+{
+    struct _cl_event *ev;
+
+    tp_icd_lock();
+    ev = q->barrier;
+    if (ev != NULL) {
+        stop_barrier(ev);
+        tp_icd_event_unneed(ev);
+    }
+    tp_icd_unlock();
 }
 
 /* ---- the end of an event ------------------------------------------------------------- */
@@ -231,6 +272,7 @@ tp_icd_event_end(struct _cl_event *ev, cl_int status)
         ev->ctx->user_events--;
     } else {
         tp_icd_early_ended(ev);
+        stop_barrier(ev);
         if (!ev->subscribed || ev->server_done) {
             tp_icd_session_remove_event(ev->session, ev);
         }

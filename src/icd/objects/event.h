@@ -31,6 +31,7 @@ struct _cl_event {
     bool
         unwatched; /**< its call returned without an event: the queue reports its error */
     bool is_early; /**< queue->early */
+    bool is_barrier; /**< queue->barrier */
     uint64_t ahead; /**< [bytes] of session->ahead */
     uint64_t window; /**< [bytes] of session->windows */
     uint32_t parts; /**< transfers that must end besides DONE */
@@ -116,5 +117,10 @@ void tp_icd_early_ended(struct _cl_event *ev);
 bool tp_icd_early_mark(struct _cl_context *ctx);
 /** Waits for the early writes of a queue before it is freed. Not under the lock. */
 void tp_icd_early_end(struct _cl_command_queue *q);
+/** Makes @p ev the barrier that later commands of its out-of-order queue wait for. Under the
+ *  lock, between tp_icd_event_create and tp_icd_event_give. */
+void tp_icd_event_set_barrier(struct _cl_event *ev);
+/** Lets go of the queue's barrier, whose event holds the queue. Not under the lock. */
+void tp_icd_event_forget_barrier(struct _cl_command_queue *q);
 
 #endif

@@ -188,6 +188,7 @@ tp_clReleaseCommandQueue(cl_command_queue queue)
     session = q->session;
     if (atomic_load(&q->obj.refs) == 1) {
         tp_icd_early_end(q);
+        tp_icd_event_forget_barrier(q);
     }
     tp_icd_release(&q->obj);
     tp_icd_flush(session); /* the last release flushes; one more is allowed */

@@ -351,11 +351,35 @@ event_of_last(const struct tp_exec_command *c)
     return native;
 }
 
+/*
+ * Out of order, waits for the wait list and the last barrier and for nothing else, as a marker
+ * should. A buffer that no other command uses migrates.
+ */
+static int32_t
+run_exact_marker(struct tp_exec_command *c)
+{
+    struct tp_exec_context *context = c->queue->context;
+    cl_int error = 0;
+
+    if (context->nothing == NULL) {
+        context->nothing = c->x->cl.CreateBuffer(context->native, 0, 1, NULL, &error);
+    }
+    return error != 0 ? error
+                      : c->x->cl.EnqueueMigrateMemObjects(
+                            c->queue->native, 1, &context->nothing,
+                            CL_MIGRATE_MEM_OBJECT_CONTENT_UNDEFINED, c->wait_count,
+                            c->waits, &c->ev->native);
+}
+
 static int32_t
 run_marker(struct tp_exec_command *c, const void *msg)
 {
     (void)msg;
     c->ev->is_whole = !c->ev->has_waits;
+    if (c->wait_count > 0 && !c->queue->in_order &&
+        tp_exec_has_quirk(c->x, TP_EXEC_QUIRK_MARKER_WAITS_FOR_ALL)) {
+        return run_exact_marker(c);
+    }
     c->ev->native = event_of_last(c);
     return c->ev->native != NULL
                ? 0

@@ -109,6 +109,9 @@ tp_exec_context_free(struct tp_exec_object *o)
         tp_device_destroy(c->domains[i]);
     }
     tp_exec_unpin_context(c);
+    if (c->nothing != NULL) {
+        o->x->cl.ReleaseMemObject(c->nothing);
+    }
     if (c->native != NULL) {
         o->x->cl.ReleaseContext(c->native);
     }

@@ -47,6 +47,7 @@ struct tp_exec_context {
     struct tp_exec_device *devices; /**< constant; sub-devices are held */
     struct tp_device **domains; /**< per device, created at first use; reader only */
     struct tp_list pin_link; /**< pins->contexts; reader only */
+    cl_mem nothing; /**< one byte, created at first use; reader only */
 };
 
 struct tp_exec_queue {
