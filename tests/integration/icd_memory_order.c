@@ -317,6 +317,31 @@ read_is_over_when_a_blocking_write_returns(void **state)
     }
 }
 
+/** The same for a read of another queue that the writing queue has waited for. */
+static void
+read_elsewhere_is_over_when_a_blocking_write_returns(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < SIZES; i++) {
+        uint8_t *model = pattern_new(sizes[i], 8), *got = calloc(1, sizes[i]);
+        cl_mem from = buffer_new(&one, CL_MEM_COPY_HOST_PTR, sizes[i], model);
+        cl_mem to = buffer_new(&one, 0, sizes[i], NULL);
+        cl_event read;
+
+        ok(clEnqueueReadBuffer(one.loose_queues[0], from, CL_FALSE, 0, sizes[i], got, 0,
+                               NULL, &read));
+        ok(clEnqueueMarkerWithWaitList(one.queues[0], 1, &read, NULL));
+        ok(clEnqueueWriteBuffer(one.queues[0], to, CL_TRUE, 0, 4, model, 0, NULL,
+                                NULL));
+        assert_memory_equal(got, model, sizes[i]);
+        ok(clReleaseEvent(read));
+        ok(clReleaseMemObject(from));
+        ok(clReleaseMemObject(to));
+        free(model);
+        free(got);
+    }
+}
+
 /** After clFinish every event of an out-of-order queue says so, though no call waited for it. */
 static void
 events_are_over_after_finish(void **state)
@@ -407,6 +432,7 @@ content_outlives_a_failed_write(void **state)
 const struct CMUnitTest order_tests[] = {
     cmocka_unit_test(content_outlives_a_failed_write),
     cmocka_unit_test(read_is_over_when_a_blocking_write_returns),
+    cmocka_unit_test(read_elsewhere_is_over_when_a_blocking_write_returns),
     cmocka_unit_test(events_are_over_after_finish),
     cmocka_unit_test(parts_are_written_after_the_content_has_arrived),
     cmocka_unit_test(written_after_it_was_read),

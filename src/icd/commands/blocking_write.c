@@ -9,8 +9,9 @@
  *   - Other queues: a barrier that waits for such writes precedes the next command.
  *   - User events: an earlier command may wait for one and run after the write. While the
  *     context has an unset user event, the call waits for completion.
- *   - Earlier reads and maps of the queue: the program may use their content when the call
- *     has returned. While there is one, the call waits for completion.
+ *   - Earlier reads and maps of the queue, and of others if it has waited for their events:
+ *     the program may use their content when the call has returned. While there is one, the
+ *     call waits for completion.
  *   - Event of the write: it would report completion, so the call waits if the program
  *     requests it.
  *   - The content of such writes that the server must buffer is bounded: above the bound,
@@ -46,7 +47,7 @@ is_bare(const struct _cl_command_queue *q)
     return q->bare_seq != 0 && q->done_seq < q->bare_seq;
 }
 
-/** True while a read or a map of an in-order queue may be in progress. */
+/** True while a read or a map of the queue may be in progress. */
 static bool
 is_reading(const struct _cl_command_queue *q)
 {
@@ -56,13 +57,29 @@ is_reading(const struct _cl_command_queue *q)
            tp_list_entry(first, struct _cl_event, open_link)->seq <= q->read_seq;
 }
 
+/** True while a read or a map that the queue's next command follows may be in progress. */
+static bool
+follows_read(const struct _cl_command_queue *q)
+{
+    if (!q->has_followed) {
+        return is_reading(q);
+    }
+    tp_list_for_each_entry(const struct _cl_command_queue, other, &q->ctx->queues,
+                           context_link) {
+        if (is_reading(other)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static bool
 may_return(const struct tp_icd_op *op)
 {
     const struct _cl_command_queue *q = op->q;
     uint64_t sent = TP_MIN(op->early_size, q->session->window);
 
-    return tp_icd_queue_in_order(q) && q->ctx->user_events == 0 && !is_reading(q) &&
+    return tp_icd_queue_in_order(q) && q->ctx->user_events == 0 && !follows_read(q) &&
            (op->early_size <= TP_WIRE_INLINE_MAX ||
             q->session->ahead + sent <= AHEAD_MAX);
 }

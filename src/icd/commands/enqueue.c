@@ -142,7 +142,10 @@ static cl_int
 add_wait_list(struct tp_icd_op *op)
 {
     for (cl_uint i = 0; i < op->wait_count; i++) {
+        const struct _cl_command_queue *other = op->wait_list[i]->queue;
+
         touch_session_of(op, op->wait_list[i]);
+        op->q->has_followed = op->q->has_followed || (other != NULL && other != op->q);
     }
     return tp_icd_wait_ids(op->q->session, op->q->ctx, op->wait_count, op->wait_list,
                            op->ids, &op->id_count);

@@ -56,6 +56,7 @@ struct _cl_command_queue {
     uint64_t next_seq; /**< of the next event, from 1 */
     uint64_t
         read_seq; /**< the last command that puts content into the program's memory */
+    bool has_followed; /**< a command has waited for an event of another queue */
     uint64_t done_seq; /**< highest seq that DONE was received for */
     bool busy; /**< a frame was appended since the last finish began */
     unsigned finishing; /**< threads inside a finish that waits */
