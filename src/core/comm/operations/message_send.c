@@ -34,7 +34,10 @@ params_max(const struct tp_comm_peer *peer)
 size_t
 telpher_msg_params_max(const telpher_context *ctx, uint32_t rank)
 {
-    struct tp_net *net = rank < ctx->size ? tp_comm_peer_choose(ctx, rank) : NULL;
+    const struct tp_comm_peer *known = rank < ctx->size ? ctx->peers[rank] : NULL;
+    struct tp_net *net = known != NULL && !known->absent ? known->net
+                         : rank < ctx->size ? tp_comm_peer_choose(ctx, rank)
+                                            : NULL;
     const struct tp_comm_peer peer = {.net = net};
 
     return net != NULL ? params_max(&peer) : 0;
