@@ -16,7 +16,14 @@
 
 #include <telpher/mdr_dynamic.h>
 
-enum { GRID = 24, STEPS = 20, PERIODS_MAX = 32, PROCESSES_MAX = 64, SIDES = 8 };
+enum {
+    GRID = 24,
+    STEPS = 10,
+    PERIODS_MAX = 64,
+    LEARNING = 2,
+    PROCESSES_MAX = 64,
+    SIDES = 8
+};
 /* [radian] of a step */
 #define TURN 0.004
 
@@ -407,13 +414,18 @@ static void
 print_periods(telpher_mdr *mdr, const struct start *start, const struct options *o)
 {
     FILE *file = o->file != NULL ? fopen(o->file, "w") : NULL;
-    double values[PROCESSES_MAX + 2] = {0}, uneven = 0;
+    double values[PROCESSES_MAX + 2] = {0}, sum = 0, most = 0;
+    uint32_t first = start->periods > LEARNING ? LEARNING : 0;
     uint64_t alone = compute_alone(o);
 
     for (uint32_t p = 0; p < start->periods; p++) {
+        double uneven;
+
         must(telpher_mdr_await(mdr, start->done[p], values, sizeof(values), NULL),
              "telpher_mdr_await");
-        uneven = print_period(p, telpher_mdr_size(mdr), values, file);
+        uneven = print_period(p, telpher_mdr_size(mdr), values, file) - 1;
+        sum += p >= first ? uneven : 0;
+        most = p >= first && uneven > most ? uneven : most;
     }
     if (file != NULL) {
         fclose(file);
@@ -422,8 +434,9 @@ print_periods(telpher_mdr *mdr, const struct start *start, const struct options 
            values[PROCESSES_MAX], o->particles, values[PROCESSES_MAX + 1],
            (unsigned long long)alone,
            (uint64_t)values[PROCESSES_MAX + 1] == alone ? "equal" : "WRONG");
-    printf("the last period took %.0f %% longer than with a perfect split\n",
-           100 * (uneven - 1));
+    printf("from period %u on: %.1f %% longer than with a perfect split, at most %.1f "
+           "%%\n",
+           first, 100 * sum / (start->periods - first), 100 * most);
 }
 
 static void

@@ -131,8 +131,9 @@ TELPHER_CALL telpher_status telpher_mdr_migrate(telpher_mdr_call *call, uint32_t
 typedef struct telpher_mdr_load {
     telpher_mdr_index index;
     uint32_t rank; /**< process that it is in; the balancer writes where it shall be */
-    uint64_t
-        ns; /**< [ns] processor time of its entries since the last synchronisation */
+    /** [ns] processor time that its entries will take: that since the last synchronisation, and
+     *  half of the change since the one before. */
+    uint64_t ns;
 } telpher_mdr_load;
 
 /** Spreads objects over @p size processes. Runs in process 0. */

@@ -56,6 +56,7 @@ migrant_of(telpher_mdr *mdr, struct tp_mdr_element *e)
         .debt = e->debt,
         .joined = e->joined,
         .inserted = e->inserted,
+        .before_ns = e->before_ns,
         .resume = e->sync == TP_MDR_RESUMES ? e->resume + 1u : 0};
     struct tp_mdr_message *m = tp_mdr_message_create(&h, &head, sizeof(head));
     telpher_status status = TELPHER_ERR_NO_MEMORY;
@@ -147,6 +148,7 @@ tp_mdr_migrant_receive(telpher_mdr *mdr, struct tp_mdr_array_state *a,
     e->debt = head->debt;
     e->joined = head->joined;
     e->inserted = head->inserted != 0;
+    e->before_ns = head->before_ns;
     e->sync = head->resume != 0 ? TP_MDR_RESUMES : TP_MDR_RUNS;
     e->resume = (uint16_t)(head->resume - 1);
     e->moving = true;

@@ -108,6 +108,7 @@ struct tp_mdr_element {
     bool ends; /**< it leaves for good */
     uint64_t heard; /**< number of its last broadcast */
     uint64_t ns; /**< processor time of its entries since the last synchronisation */
+    uint64_t before_ns; /**< between the two synchronisations before; 0: unknown */
     uint32_t syncs; /**< synchronisations that it entered */
     uint8_t sync; /**< enum tp_mdr_sync */
     uint16_t resume; /**< entry that ends the synchronisation */
@@ -257,7 +258,7 @@ struct tp_mdr_migrant {
     uint32_t syncs;
     uint64_t debt;
     uint32_t joined, inserted;
-    uint64_t reserved1;
+    uint64_t before_ns;
 };
 
 /** Packs an element with its channels. The caller frees *ret_data, of malloc(). */

@@ -17,11 +17,18 @@
 
 #include <telpher/mdr_dynamic.h>
 
-enum { WORKERS = 12, PROCESSES = 3, ROUNDS = 4, HEAVY_NS = 20000000, PERIODS = 3 };
+enum {
+    WORKERS = 12,
+    PROCESSES = 3,
+    ROUNDS = 4,
+    HEAVY_NS = 20000000,
+    PERIODS = 3,
+    GROWTH_MS = 30
+};
 
 static const char *transport;
 
-enum { ROUND, RESUME, WORK, ENTRIES };
+enum { ROUND, RESUME, WORK, GROW, ENTRIES };
 
 /* What all objects have in common; a copy moves with each. */
 struct plan {
@@ -130,10 +137,44 @@ worker_work(telpher_mdr_call *call)
     }
 }
 
+/* Each period takes GROWTH_MS longer than the one before; the first takes 1 ms. */
+static void
+worker_grow(telpher_mdr_call *call)
+{
+    struct worker *w = call->self;
+    uint64_t end = thread_ns() + UINT64_C(1000000) * (1 + GROWTH_MS * w->rounds);
+
+    if (call->params_len != 0) {
+        w->plan = *TELPHER_MDR_PARAMS(call, struct plan);
+    }
+    while (thread_ns() < end) {
+    }
+    if (++w->rounds < PERIODS) {
+        OK(telpher_mdr_sync(call, GROW));
+    } else {
+        finish(call);
+    }
+}
+
+/* A balancer that checks that growth is expected to go on, by half, also after a move. */
+static void
+expect_growth(telpher_mdr_load *loads, size_t count, uint32_t size, void *user)
+{
+    static uint64_t spreads; /* used in process 0 alone */
+
+    (void)user;
+    for (size_t i = 0; i < count; i++) {
+        MUST(loads[i].ns >= UINT64_C(1000000) * (1 + GROWTH_MS * spreads * 5 / 4));
+        loads[i].rank = (loads[i].rank + 1) % size;
+    }
+    spreads++;
+}
+
 static const telpher_mdr_entry entries[ENTRIES] = {
     [ROUND] = TELPHER_MDR_ENTRY(worker_round, struct plan),
     [RESUME] = TELPHER_MDR_ENTRY_VOID(worker_resume),
     [WORK] = TELPHER_MDR_ENTRY_BYTES(worker_work),
+    [GROW] = TELPHER_MDR_ENTRY_BYTES(worker_grow),
 };
 static const telpher_mdr_class workers = {.struct_size = sizeof(workers),
                                           .entry_count = ENTRIES,
@@ -179,6 +220,15 @@ main_work(telpher_mdr_call *call)
     telpher_mdr_exit(call->mdr, TELPHER_OK);
 }
 
+static void
+main_growth(telpher_mdr_call *call)
+{
+    int64_t sums[1 + PROCESSES];
+
+    run_plan(call->mdr, GROW, 0, sums);
+    telpher_mdr_exit(call->mdr, TELPHER_OK);
+}
+
 static telpher_mdr_entry_fn main_fn;
 static bool balances;
 
@@ -193,6 +243,9 @@ rank_of_job(telpher_context *ctx)
     if (main_fn == main_rounds) {
         OK(telpher_mdr_balancer_set(mdr, next_process, &transport));
     }
+    if (main_fn == main_growth) {
+        OK(telpher_mdr_balancer_set(mdr, expect_growth, NULL));
+    }
     OK(telpher_mdr_run(mdr, main_fn, balances ? &balances : NULL));
     IS(telpher_mdr_balancer_set(mdr, NULL, NULL), TELPHER_ERR_BUSY);
     telpher_mdr_destroy(mdr);
@@ -203,6 +256,14 @@ test_rounds(void **state)
 {
     (void)state;
     main_fn = main_rounds;
+    assert_true(ranks_run(PROCESSES, transport, UINT32_MAX, rank_of_job));
+}
+
+static void
+test_growth(void **state)
+{
+    (void)state;
+    main_fn = main_growth;
     assert_true(ranks_run(PROCESSES, transport, UINT32_MAX, rank_of_job));
 }
 
@@ -224,6 +285,7 @@ int
 main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_rounds),
+                                       cmocka_unit_test(test_growth),
                                        cmocka_unit_test(test_balancers)};
 
     transport = ranks_transport(argc, argv);
