@@ -217,6 +217,13 @@ TELPHER_CALL telpher_status telpher_mdr_begin(telpher_mdr *mdr,
  *         TELPHER_ERR_INVALID: there is no run
  */
 TELPHER_CALL telpher_status telpher_mdr_turn(telpher_mdr *mdr);
+/** Work of the program's own. @return not 0: there is more; 0: call it again after the next
+ *  message, or in a while */
+typedef int (*telpher_mdr_idle_fn)(telpher_mdr *mdr, void *user);
+/** Has @p fn called while this process has nothing to run. It may invoke entries and may not
+ *  wait. NULL: none. Before telpher_mdr_run() or on its thread. */
+TELPHER_CALL void telpher_mdr_idle_set(telpher_mdr *mdr, telpher_mdr_idle_fn fn,
+                                       void *user);
 /** The argument @p user of telpher_mdr_run(). */
 TELPHER_CALL void *telpher_mdr_user(const telpher_mdr *mdr);
 /** Ends telpher_mdr_run() in all processes. Messages still under way are dropped: wait for
@@ -247,10 +254,16 @@ TELPHER_CALL uint32_t telpher_mdr_home(const telpher_mdr *mdr,
                                        const telpher_mdr_array *array,
                                        telpher_mdr_index index);
 
+/** Entry number @p entry for telpher_mdr_invoke(), to run later: when no message waits in the
+ *  element's process, those with the smallest @p priority, 1 to 255, first. */
+#define TELPHER_MDR_LATER(entry, priority)                                             \
+    (UINT32_C(0x80000000) | (uint32_t)(priority) << 8 | (uint32_t)(entry))
+
 /**
  * Invokes an entry of one element. Invocations of one element by another run in their order
- * unless buffers or waiting entries are among them.
+ * unless buffers, waiting entries or TELPHER_MDR_LATER() are among them.
  *
+ * @param entry    its number, or TELPHER_MDR_LATER().
  * @param params   [params_len] host memory; may be reused on return.
  * @param buffers  the array is borrowed until return, the memory until the send is complete.
  * @param xfer     on_done is called once when the buffers' memory may be reused, with

@@ -279,8 +279,8 @@ report_homeless(telpher_mdr *mdr, const struct tp_mdr_array_state *a)
                            "a message for %s(%d, %d, %d).%s, which was not inserted",
                            def->name, m->header.at[0], m->header.at[1], m->header.at[2],
                            m->header.kind == TP_MDR_INVOKE &&
-                                   m->header.entry < def->entry_count
-                               ? def->entries[m->header.entry].name
+                                   (m->header.entry & 255u) < def->entry_count
+                               ? def->entries[m->header.entry & 255u].name
                                : "a channel");
         tp_error("mdr", "process %u: %s", mdr->rank, mdr->error);
     }

@@ -46,6 +46,19 @@ void tp_mdr_channels_pup(telpher_mdr_pup *pup, struct tp_mdr_element *e);
 void tp_mdr_channels_packed(struct tp_mdr_element *e);
 void tp_mdr_channels_fini(struct tp_mdr_element *e);
 
+/* ---- later.c ---- */
+
+/** Keeps a message until its priority's turn comes. Takes @p m. */
+void tp_mdr_later_push(telpher_mdr *mdr, struct tp_mdr_message *m);
+/** Runs the first message. @return false: there is none */
+bool tp_mdr_later_run(telpher_mdr *mdr);
+/** Cancels all. */
+void tp_mdr_later_drop(telpher_mdr *mdr);
+/** Calls the program's function. @return true if there is work now */
+bool tp_mdr_idle_run(telpher_mdr *mdr);
+/** The entry's number without the priority, and the priority in *ret; as the program gives it. */
+uint32_t tp_mdr_split_entry(uint32_t entry, uint32_t *ret_priority);
+
 /* ---- checkpoint.c ---- */
 
 /** Handles SAVE, outside of callbacks. */

@@ -187,8 +187,11 @@ post_to_object(telpher_mdr *mdr, const struct tp_mdr_delivery *d)
     if (d->h->kind == TP_MDR_CHANNEL) {
         return tp_mdr_channel_post(mdr, e, d) ? e : NULL;
     }
+    if (d->h->kind != TP_MDR_INVOKE || d->h->entry >> 8 != 0) {
+        return NULL;
+    }
     entry = tp_mdr_entry_of(mdr, a, d);
-    if (entry == NULL || d->h->kind != TP_MDR_INVOKE) {
+    if (entry == NULL) {
         return NULL;
     }
     return tp_mdr_run_post(mdr, e, entry, d) ? e : NULL;

@@ -152,9 +152,11 @@ const telpher_mdr_entry *
 tp_mdr_entry_of(telpher_mdr *mdr, const struct tp_mdr_array_state *a,
                 const struct tp_mdr_delivery *d)
 {
-    return tp_mdr_check_call(mdr, &a->proxy, d->h->entry, d->params_len,
-                             d->buffer_count) == TELPHER_OK
-               ? tp_mdr_find_entry(mdr, &a->proxy, d->h->entry)
+    uint32_t entry = d->h->entry & 255u; /* TELPHER_MDR_ENTRIES, at most */
+
+    return tp_mdr_check_call(mdr, &a->proxy, entry, d->params_len, d->buffer_count) ==
+                   TELPHER_OK
+               ? tp_mdr_find_entry(mdr, &a->proxy, entry)
                : NULL;
 }
 
@@ -202,6 +204,14 @@ tp_mdr_invoke_one(telpher_mdr *mdr, struct tp_mdr_array_state *a,
     }
     if (d->h->kind == TP_MDR_CHANNEL) {
         return tp_mdr_channel_receive(mdr, e, d);
+    }
+    if (d->h->entry >> 8 != 0 && (d->kept == NULL || !d->kept->due)) {
+        struct tp_mdr_message *m = tp_mdr_keep(mdr, d);
+
+        if (m != NULL) {
+            tp_mdr_later_push(mdr, m);
+        }
+        return false;
     }
     entry = tp_mdr_entry_of(mdr, a, d);
     if (entry == NULL) {

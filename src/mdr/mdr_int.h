@@ -21,6 +21,7 @@ enum {
     TP_MDR_OPS = 64,
     TP_MDR_ERROR_BYTES = 400,
     TP_MDR_FOLDER_BYTES = 960,
+    TP_MDR_PRIORITIES = 256,
 };
 
 /** Values of TELPHER_MDR_BALANCER. */
@@ -81,9 +82,8 @@ enum {
 struct tp_mdr_header {
     uint8_t kind; /**< enum tp_mdr_kind */
     uint8_t flags;
-    uint16_t entry;
-    uint32_t
-        root; /**< of the tree that forwards it; messages to an element: the sender */
+    uint16_t entry; /**< its number; INVOKE: and 256 * its priority */
+    uint32_t root; /**< of the tree that forwards it; to an element: the sender */
     uint64_t id; /**< of the array; FUTURE: the generation */
     int32_t at[3]; /**< index; FUTURE: at[0] is the slot; broadcasts: number, section */
     uint32_t
@@ -92,8 +92,7 @@ struct tp_mdr_header {
 };
 _Static_assert(sizeof(struct tp_mdr_header) == 32, "parameters are aligned to 16");
 
-/** A message that waits: for its array, for a light thread, for credits, or in the local queue.
- *  The parameters lie behind it. */
+/** A message that waits: for its array, a light thread, credits, or its turn. Parameters follow. */
 struct tp_mdr_message {
     struct tp_list link;
     struct tp_mdr_header header;
@@ -105,6 +104,7 @@ struct tp_mdr_message {
     telpher_done_fn on_done; /**< local and queued invocations with buffers */
     void *user, *queue;
     struct tp_mdr_element *element; /**< that its light thread uses, or NULL */
+    bool due; /**< it runs now: its priority is the first */
 };
 
 /** The entry that runs, for texts of errors. */
@@ -137,7 +137,7 @@ struct tp_mdr_out {
     struct tp_list queue;
 };
 
-/** Detection of quiescence; only in process 0, but for `wanted`. */
+/** Detection of quiescence; in process 0, but for `wanted`. */
 struct tp_mdr_quiescence {
     uint64_t wanted; /**< wave whose counts this process owes; 0 = none */
     uint64_t wave, sent, done, homeless, answers;
@@ -169,12 +169,15 @@ struct telpher_mdr {
     bool synced; /**< an element waits that was not reported */
     struct tp_list partial; /**< reductions with contributions to pass on */
     struct tp_list local; /**< messages of this process to itself */
+    struct tp_list later[TP_MDR_PRIORITIES]; /**< messages by priority */
+    size_t later_count;
+    telpher_mdr_idle_fn idle; /**< NULL: none */
+    void *idle_user;
     struct tp_mdr_out *out; /**< one for each process */
     uint64_t queued; /**< messages in all `out` */
     uint64_t sent, done; /**< work messages: quiescence compares them */
     uint64_t homeless; /**< messages for elements that were not inserted */
-    uint64_t
-        receiving; /**< messages whose buffers have destinations and are on their way */
+    uint64_t receiving; /**< messages whose buffers are on their way to destinations */
     uint64_t turns; /**< of the scheduler */
 
     struct tp_lights lights;

@@ -116,6 +116,9 @@ telpher_mdr_create(telpher_context *ctx, telpher_mdr **ret_mdr, telpher_error *e
     mdr->ctx = ctx;
     tp_map_init(&mdr->arrays);
     tp_list_init(&mdr->local);
+    for (size_t i = 0; i < TP_MDR_PRIORITIES; i++) {
+        tp_list_init(&mdr->later[i]);
+    }
     tp_list_init(&mdr->starved);
     tp_list_init(&mdr->leaving);
     tp_list_init(&mdr->partial);
@@ -244,10 +247,10 @@ run_turn(telpher_mdr *mdr)
     if (!mdr->exiting && (!worked || mdr->turns % FLUSH_TURNS == 0)) {
         worked = tp_mdr_reductions_flush(mdr) || worked;
     }
-    if (worked || mdr->exiting) {
+    if (worked || mdr->exiting || tp_mdr_later_run(mdr)) {
         return;
     }
-    if (mdr->queued == 0 && tp_mdr_quiescence_idle(mdr)) {
+    if ((mdr->queued == 0 && tp_mdr_quiescence_idle(mdr)) || tp_mdr_idle_run(mdr)) {
         return;
     }
     if (tp_list_is_empty(&mdr->local) && tp_list_is_empty(&mdr->lights.ready) &&

@@ -308,6 +308,7 @@ void
 tp_mdr_drop_messages(telpher_mdr *mdr)
 {
     tp_mdr_messages_destroy(&mdr->local);
+    tp_mdr_later_drop(mdr);
     for (uint32_t r = 0; r < mdr->size && mdr->out != NULL; r++) {
         tp_mdr_messages_destroy(&mdr->out[r].queue);
     }
@@ -367,7 +368,9 @@ telpher_mdr_invoke_typed(telpher_mdr *mdr, const telpher_mdr_array *array,
                          telpher_mdr_index index, uint32_t entry, const char *type,
                          const void *params, size_t params_len)
 {
-    const telpher_mdr_entry *e = tp_mdr_find_entry(mdr, array, entry);
+    uint32_t priority;
+    const telpher_mdr_entry *e =
+        tp_mdr_find_entry(mdr, array, tp_mdr_split_entry(entry, &priority));
 
     if (e == NULL) {
         return TELPHER_ERR_RANGE;
@@ -392,10 +395,11 @@ telpher_mdr_invoke(telpher_mdr *mdr, const telpher_mdr_array *array,
                                 .buffers = buffers,
                                 .buffer_count = buffer_count,
                                 .xfer = xfer};
+    uint32_t priority, plain = tp_mdr_split_entry(entry, &priority);
     telpher_status status =
-        tp_mdr_check_call(mdr, array, entry, params_len, buffer_count);
+        tp_mdr_check_call(mdr, array, plain, params_len, buffer_count);
 
-    return status == TELPHER_OK
-               ? tp_mdr_send_element(mdr, array, index, TP_MDR_INVOKE, entry, &o)
-               : status;
+    return status == TELPHER_OK ? tp_mdr_send_element(mdr, array, index, TP_MDR_INVOKE,
+                                                      priority << 8 | plain, &o)
+                                : status;
 }
