@@ -191,9 +191,10 @@ begin_recv(struct tp_mpidev_op *op, void *buffer, int count, MPI_Datatype type,
                : begin_matching(op, landing, count, type, source, tag, message);
 }
 
+/* @param request  gets the operation; NULL: it is waited for, and its status is @p status */
 static int
-recv_and_wait(void *buffer, int count, MPI_Datatype type, int source, int tag,
-              MPI_Comm comm, MPI_Message *message, MPI_Status *status)
+receive(void *buffer, int count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
+        MPI_Message *message, MPI_Status *status, MPI_Request *request)
 {
     struct tp_mpidev_op *op = tp_mpidev_op_new(comm);
     int error;
@@ -203,24 +204,8 @@ recv_and_wait(void *buffer, int count, MPI_Datatype type, int source, int tag,
     }
     tp_mpidev_lock();
     error = begin_recv(op, buffer, count, type, source, tag, message);
-    error = tp_mpidev_op_wait(op, error, status);
-    tp_mpidev_unlock();
-    return error;
-}
-
-static int
-recv_request(void *buffer, int count, MPI_Datatype type, int source, int tag,
-             MPI_Comm comm, MPI_Message *message, MPI_Request *request)
-{
-    struct tp_mpidev_op *op = tp_mpidev_op_new(comm);
-    int error;
-
-    if (op == NULL) {
-        return tp_mpidev_fail(comm, MPI_ERR_NO_MEM);
-    }
-    tp_mpidev_lock();
-    error = begin_recv(op, buffer, count, type, source, tag, message);
-    error = tp_mpidev_op_start(op, error, request);
+    error = request != NULL ? tp_mpidev_op_start(op, error, request)
+                            : tp_mpidev_op_wait(op, error, status);
     tp_mpidev_unlock();
     return error;
 }
@@ -242,7 +227,7 @@ MPI_Recv(void *buffer, int count, MPI_Datatype type, int source, int tag, MPI_Co
 {
     return is_plain_recv(buffer, count, type) && !tp_mpidev_is_busy()
                ? PMPI_Recv(buffer, count, type, source, tag, comm, status)
-               : recv_and_wait(buffer, count, type, source, tag, comm, NULL, status);
+               : receive(buffer, count, type, source, tag, comm, NULL, status, NULL);
 }
 
 int
@@ -251,7 +236,7 @@ MPI_Irecv(void *buffer, int count, MPI_Datatype type, int source, int tag,
 {
     return is_plain_recv(buffer, count, type)
                ? PMPI_Irecv(buffer, count, type, source, tag, comm, request)
-               : recv_request(buffer, count, type, source, tag, comm, NULL, request);
+               : receive(buffer, count, type, source, tag, comm, NULL, NULL, request);
 }
 
 int
@@ -260,8 +245,8 @@ MPI_Mrecv(void *buffer, int count, MPI_Datatype type, MPI_Message *message,
 {
     return is_plain_recv(buffer, count, type) && !tp_mpidev_is_busy()
                ? PMPI_Mrecv(buffer, count, type, message, status)
-               : recv_and_wait(buffer, count, type, 0, 0, MPI_COMM_WORLD, message,
-                               status);
+               : receive(buffer, count, type, 0, 0, MPI_COMM_WORLD, message, status,
+                         NULL);
 }
 
 int
@@ -270,8 +255,8 @@ MPI_Imrecv(void *buffer, int count, MPI_Datatype type, MPI_Message *message,
 {
     return is_plain_recv(buffer, count, type)
                ? PMPI_Imrecv(buffer, count, type, message, request)
-               : recv_request(buffer, count, type, 0, 0, MPI_COMM_WORLD, message,
-                              request);
+               : receive(buffer, count, type, 0, 0, MPI_COMM_WORLD, message, NULL,
+                         request);
 }
 
 /* ---- both ---- */
