@@ -31,6 +31,8 @@ static const char head[] =
     "  compare     a channel over shared memory and that MPI, in turns\n\n"
     "With parents and workers of an MPI program:\n"
     "  launch      what it costs to start kernels on the workers\n\n"
+    "Between processes of mpirun or telpher launch, by Python's calls:\n"
+    "  python      some of the patterns below, by mpi4py and by Telpher's package\n\n"
     "Between two processes of telpher launch:\n"
     "  mdr         entry methods of objects, beside messages and channels, in turns\n\n"
     "Between ranks of a kernel, light threads here:\n"
@@ -93,6 +95,9 @@ run_command(int argc, char **argv)
     if (strcmp(argv[1], "build-mpi") == 0) {
         return bench_helper_exec("../libexec/telpher/telpher-bench-build-mpi", argv + 1,
                                  "telpher-bench");
+    }
+    if (strcmp(argv[1], "python") == 0) {
+        return bench_helper_script("telpher-bench-python.py", argc - 1, argv + 1);
     }
     if (strcmp(argv[1], "plot") == 0) {
         return bench_helper_script("telpher-bench-plot.py", argc - 1, argv + 1);

@@ -315,6 +315,37 @@ suite() {
 }
 
 # An error gets one clear line, and the program ends.
+# The patterns of Python's calls: each is right, and finds a wrong byte.
+python() {
+    top=$(dirname "$bench")/..
+    expect 0 "$bench" python --help
+    expect 2 "$bench" python pigeon
+    expect 2 "$bench" python latency -m pigeon
+    python3 -c 'import mpi4py' 2>/dev/null || {
+        expect 1 "$bench" python latency -r mpi4py
+        grep -q 'no Python package mpi4py here' "$dir/err" || die "no word about mpi4py"
+    }
+    export PYTHONPATH="$top/python" LD_LIBRARY_PATH="$top/lib" PYTHONDONTWRITEBYTECODE=1
+    python3 -c 'import telpher' 2>/dev/null || { echo "skipped: python3 cannot load the package telpher"; exit 77; }
+    expect 1 env -u TELPHER_RANK "$bench" python latency
+    grep -q 'no rank: start this by' "$dir/err" || die "no word about the launcher"
+    for runtime in telpher telpher_host; do
+        for pattern in latency bw bibw; do
+            expect 0 "$top/bin/telpher" launch -n 2 -- "$bench" python "$pattern" -r "$runtime" -d sim -m 64:128 -i 4 -W 4 -c
+            test "$(grep -Ec '^(64|128) +([0-9.]+ +){3}Pass$' "$dir/out")" -eq 2 || die "rows of $pattern, $runtime"
+            expect 1 "$top/bin/telpher" launch -n 2 -- "$bench" python "$pattern" -r "$runtime" -d sim -m 64:64 -i 4 -W 4 -c --flip
+            grep -q 'byte 32 is' "$dir/err" || die "a wrong byte is not found: $pattern, $runtime"
+        done
+    done
+    python3 -c 'import mpi4py.MPI' 2>/dev/null && command -v mpirun.openmpi >/dev/null || return 0
+    for pattern in latency bw bibw allgather allreduce alltoall bcast gather reduce scatter; do
+        expect 0 mpirun.openmpi --oversubscribe -n 2 "$bench" python "$pattern" -r mpi4py_host -m 64:64 -i 4 -W 4 -c
+        grep -Eq '^64 +([0-9.]+ +){3}Pass$' "$dir/out" || die "rows of $pattern, mpi4py"
+        expect 1 mpirun.openmpi --oversubscribe -n 2 "$bench" python "$pattern" -r mpi4py -m 64:64 -i 4 -W 4 -c --flip
+        grep -q 'byte 32 is' "$dir/err" || die "a wrong byte is not found: $pattern, mpi4py"
+    done
+}
+
 errors() {
     top=$(dirname "$bench")/..
     one() { # PATTERN COMMAND…: fails within a minute, and standard error has that line once or twice (from two ranks)
