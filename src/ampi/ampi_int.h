@@ -24,6 +24,7 @@
 
 struct tp_ampi_rank;
 struct tp_ampi_mail;
+struct tp_ampi_mails;
 struct tp_ampi_request;
 
 /* ---- handles (handle.c) ---- */
@@ -111,7 +112,8 @@ int tp_ampi_comm_create(struct tp_ampi_rank *owner, struct tp_ampi_group *group,
                         struct tp_ampi_comm **ret);
 /** Drops a use; the last frees it. */
 void tp_ampi_comm_unref(struct tp_ampi_comm *comm);
-/** Agrees with the members of @p group, which are all in @p comm, on a new context.
+/** Agrees with the members of @p group, which are all in @p comm, on a new context: its first
+ *  member chooses.
  *  @param tag  of the messages, which are collective ones of @p comm */
 int tp_ampi_comm_agree(struct tp_ampi_comm *comm, const struct tp_ampi_group *group,
                        int tag, uint32_t *ret_context);
@@ -121,8 +123,6 @@ int tp_ampi_comm_agree(struct tp_ampi_comm *comm, const struct tp_ampi_group *gr
  */
 int tp_ampi_comm_gather(struct tp_ampi_comm *comm, const struct tp_ampi_group *group,
                         int tag, const void *mine, size_t len, void *all);
-/** From now on the rank's contexts are higher than one that others have agreed on. */
-void tp_ampi_comm_take_context(struct tp_ampi_rank *rank, uint32_t context);
 /** The communicator of a group's members, whom all of @p comm know; others get
  *  MPI_COMM_NULL. */
 int tp_ampi_comm_create_of(struct tp_ampi_comm *comm, const struct tp_ampi_group *group,
@@ -141,9 +141,8 @@ struct tp_ampi_rank {
     uint32_t world, local; /**< number in the world, in this process */
     bool initialized, finalized;
     struct tp_ampi_comm *comm_world, *comm_self;
-    struct tp_ampi_mail **mails; /**< by context */
-    uint32_t mail_count;
-    uint32_t next_context;
+    struct tp_ampi_mails *mails; /**< by the rank of the world that chose the context */
+    uint32_t contexts; /**< that it chose */
     void *bsend; /**< attached buffer */
     size_t bsend_bytes, bsend_used;
     tp_ampi_main main_fn; /**< of its copy of the program */

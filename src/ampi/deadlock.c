@@ -63,28 +63,35 @@ print_request(FILE *file, const struct tp_ampi_rank *rank,
                   req->comm->name[0] != '\0' ? req->comm->name : "a communicator");
 }
 
+/* @return requests of the rank shown so far, and this context's */
+static int
+print_mail(FILE *file, const struct tp_ampi_rank *rank, const struct tp_ampi_mail *mail,
+           int shown)
+{
+    if (!tp_list_is_empty(&mail->probes)) {
+        (void)fprintf(file, "  rank %u waits in a probe for a message\n", rank->world);
+    }
+    if (mail->window != NULL && !tp_list_is_empty(&mail->window->waits)) {
+        (void)fprintf(file, "  rank %u waits for other ranks of a window\n",
+                      rank->world);
+    }
+    tp_list_for_each_entry(const struct tp_ampi_request, req, &mail->posted, link) {
+        if (++shown <= REQUESTS_SHOWN) {
+            print_request(file, rank, req);
+        }
+    }
+    return shown;
+}
+
 static void
 print_rank(FILE *file, const struct tp_ampi_rank *rank)
 {
     int shown = 0;
 
-    for (uint32_t i = 0; i < rank->mail_count; i++) {
-        if (rank->mails[i] == NULL) {
-            continue;
-        }
-        if (!tp_list_is_empty(&rank->mails[i]->probes)) {
-            (void)fprintf(file, "  rank %u waits in a probe for a message\n",
-                          rank->world);
-        }
-        if (rank->mails[i]->window != NULL &&
-            !tp_list_is_empty(&rank->mails[i]->window->waits)) {
-            (void)fprintf(file, "  rank %u waits for other ranks of a window\n",
-                          rank->world);
-        }
-        tp_list_for_each_entry(const struct tp_ampi_request, req,
-                               &rank->mails[i]->posted, link) {
-            if (++shown <= REQUESTS_SHOWN) {
-                print_request(file, rank, req);
+    for (uint32_t r = 0; r < tp_ampi.world_size; r++) {
+        for (uint32_t i = 0; i < rank->mails[r].count; i++) {
+            if (rank->mails[r].at[i] != NULL) {
+                shown = print_mail(file, rank, rank->mails[r].at[i], shown);
             }
         }
     }

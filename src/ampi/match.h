@@ -53,6 +53,15 @@ struct tp_ampi_small {
 };
 _Static_assert(sizeof(struct tp_ampi_small) == 16, "data is aligned to 16");
 
+/* A context: kind (0 point to point, 1 collectives), then the rank of the world that chose the
+ * context, then its number. So ranks choose contexts of their own without an agreement of all. */
+
+/** Queues of the contexts that a rank of the world chose, by number and kind. */
+struct tp_ampi_mails {
+    struct tp_ampi_mail **at;
+    uint32_t count;
+};
+
 /** Receives that wait for messages, and messages that wait for receives, of one context. */
 struct tp_ampi_mail {
     struct tp_list posted, unexpected;
@@ -216,9 +225,11 @@ int tp_ampi_request_report(struct tp_ampi_comm *comm, int error,
 int tp_ampi_request_start(struct tp_ampi_request *req);
 /* ---- general.c ---- */
 
-/** The status that the program has for its operation; its wish to cancel. */
-void tp_ampi_general_status(const struct tp_ampi_request *req, MPI_Status *status);
-void tp_ampi_general_cancel(const struct tp_ampi_request *req);
+/* Call the program's functions for its operation; return their error, not reported yet. */
+int tp_ampi_general_status(const struct tp_ampi_request *req, MPI_Status *status);
+/** The last status, and the end. */
+int tp_ampi_general_end(const struct tp_ampi_request *req, MPI_Status *status);
+int tp_ampi_general_cancel(const struct tp_ampi_request *req);
 
 /* ---- request.c ---- */
 

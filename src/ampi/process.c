@@ -19,7 +19,8 @@ enum { POLLS = 64 };
 /* Time for all processes to begin and to end. */
 #define MEET_NS UINT64_C(60000000000)
 
-enum { CONTEXT_WORLD = 0, CONTEXT_SELF = 2, CONTEXT_FIRST = 4 };
+/* Numbers of the contexts that are there from the start, and of the first that a rank chooses. */
+enum { CONTEXT_WORLD, CONTEXT_SELF, CONTEXT_FIRST };
 
 struct tp_ampi_process tp_ampi;
 
@@ -241,13 +242,18 @@ init_rank(struct tp_ampi_rank *rank, uint32_t world, uint32_t local)
 {
     rank->world = world;
     rank->local = local;
-    rank->next_context = CONTEXT_FIRST;
+    rank->contexts = CONTEXT_FIRST;
+    rank->mails =
+        tp_alloc_array(tp_ampi.world_size, sizeof(*rank->mails), "MPI contexts");
+    if (rank->mails == NULL) {
+        return false;
+    }
     rank->optind = 1;
     rank->opterr = 1;
     rank->comm_world = make_comm(rank, 0, tp_ampi.world_size, CONTEXT_WORLD,
                                  MPI_COMM_WORLD, "MPI_COMM_WORLD");
-    rank->comm_self =
-        make_comm(rank, world, 1, CONTEXT_SELF, MPI_COMM_SELF, "MPI_COMM_SELF");
+    rank->comm_self = make_comm(rank, world, 1, CONTEXT_SELF << tp_ampi.context_shift,
+                                MPI_COMM_SELF, "MPI_COMM_SELF");
     return rank->comm_world != NULL && rank->comm_self != NULL;
 }
 
@@ -270,6 +276,11 @@ make_ranks(void)
 {
     uint32_t first = 0;
 
+    tp_ampi.context_shift = 1;
+    while (tp_ampi.context_shift < 31 &&
+           UINT32_C(1) << (tp_ampi.context_shift - 1) < tp_ampi.world_size) {
+        tp_ampi.context_shift++;
+    }
     if (!place_ranks()) {
         return false;
     }

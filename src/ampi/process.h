@@ -31,6 +31,7 @@ struct tp_ampi_process {
     int thread_level;
     uint32_t process, processes; /**< number of this one, of all */
     uint32_t world_size, rank_count; /**< ranks of all, of this process */
+    unsigned context_shift; /**< bits of a context below its number: match.h */
     struct tp_ampi_place *places; /**< of the ranks of the world */
     struct tp_ampi_rank *ranks; /**< of this process */
     size_t *eager_max; /**< [bytes] of data, by process; 0 = not known yet */

@@ -440,6 +440,76 @@ duplicates_at_once(void)
     }
 }
 
+/* Ranks that start duplications in different orders must not mix up their communicators. */
+static void
+duplicates_in_any_order(void)
+{
+    MPI_Comm parents[2], copies[2];
+    MPI_Request requests[2];
+    int values[2] = {100, 101}, got[2] = {-1, -1}, next = (rank + 1) % size;
+
+    MPI_Comm_dup(MPI_COMM_WORLD, &parents[0]);
+    MPI_Comm_dup(MPI_COMM_WORLD, &parents[1]);
+    for (int i = 0; i < 2; i++) {
+        int at = rank % 2 == 0 ? i : 1 - i;
+
+        MPI_Comm_idup(parents[at], &copies[at], &requests[at]);
+    }
+    MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
+    for (int i = 0; i < 2; i++) {
+        MPI_Isend(&values[i], 1, MPI_INT, next, 0, copies[i], &requests[i]);
+    }
+    for (int i = 1; i >= 0; i--) {
+        MPI_Recv(&got[i], 1, MPI_INT, MPI_ANY_SOURCE, 0, copies[i], MPI_STATUS_IGNORE);
+        expect(got[i] == values[i], "MPI_Comm_idup in another order", i);
+    }
+    MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
+    for (int i = 0; i < 2; i++) {
+        MPI_Comm_free(&copies[i]);
+        MPI_Comm_free(&parents[i]);
+    }
+}
+
+/* A program may give back its arrays and types as soon as a non-blocking call returns. */
+static void
+arrays_given_back(void)
+{
+    int *counts = malloc((size_t)size * sizeof(int));
+    MPI_Datatype *types = malloc((size_t)size * sizeof(MPI_Datatype));
+    int *zeros = calloc((size_t)size, sizeof(int)), *displs = malloc((size_t)size * 4);
+    MPI_Request requests[2];
+    MPI_Datatype pair;
+    int sum[3] = {-1, -1, -1};
+
+    MPI_Type_contiguous(2, MPI_INT, &pair);
+    MPI_Type_commit(&pair);
+    for (int i = 0; i < size; i++) {
+        counts[i] = 1;
+        displs[i] = 8 * i;
+        types[i] = pair;
+        out[i] = rank + i;
+        out[size + 2 * i] = out[size + 2 * i + 1] = rank;
+        in[2 * i] = in[2 * i + 1] = -1;
+    }
+    MPI_Ireduce_scatter(out, sum, counts, MPI_INT, MPI_SUM, MPI_COMM_WORLD,
+                        &requests[0]);
+    MPI_Ialltoallw(out + size, counts, zeros, types, in, counts, displs, types,
+                   MPI_COMM_WORLD, &requests[1]);
+    MPI_Type_free(&pair);
+    memset(counts, 0x55, (size_t)size * sizeof(int));
+    memset(displs, 0x55, (size_t)size * sizeof(int));
+    memset(types, 0x55, (size_t)size * sizeof(MPI_Datatype));
+    free(counts);
+    free(displs);
+    free(types);
+    MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
+    free(zeros);
+    expect(sum[0] == size * (size - 1) / 2 + size * rank, "MPI_Ireduce_scatter", 0);
+    for (int i = 0; i < 2 * size; i++) {
+        expect(in[i] == i / 2, "MPI_Ialltoallw", i);
+    }
+}
+
 int
 main(int argc, char **argv)
 {
@@ -461,6 +531,8 @@ main(int argc, char **argv)
     types();
     persistent();
     duplicates_at_once();
+    duplicates_in_any_order();
+    arrays_given_back();
     MPI_Comm_split(MPI_COMM_WORLD, rank % 2, -rank, &half);
     MPI_Barrier(half);
     MPI_Comm_free(&half);

@@ -359,6 +359,49 @@ test_general(void)
     CHECK(queried == 1 && freed == 1);
 }
 
+static int
+refuse(void *extra, MPI_Status *status)
+{
+    (void)extra;
+    (void)status;
+    return MPI_ERR_IO;
+}
+
+/* Errors of the program's own functions come back from the call that used them. */
+static void
+test_general_errors(void)
+{
+    int extra = 1;
+    MPI_Request request;
+
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    MPI_Grequest_start(refuse, forget, cancel, &extra, &request);
+    CHECK(MPI_Cancel(&request) == MPI_ERR_OTHER);
+    MPI_Grequest_complete(request);
+    freed = 0;
+    CHECK(MPI_Wait(&request, MPI_STATUS_IGNORE) == MPI_ERR_IO);
+    CHECK(request == MPI_REQUEST_NULL && freed == 1);
+    CHECK(MPI_Cancel(&request) == MPI_ERR_REQUEST);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
+}
+
+/* A send to nobody uses nothing of the attached buffer. */
+static void
+test_buffered_to_null(void)
+{
+    char buffer[MPI_BSEND_OVERHEAD + 8], *back;
+    int length = 0;
+    MPI_Request request;
+
+    MPI_Buffer_attach(buffer, sizeof(buffer));
+    MPI_Bsend_init(buffer, 8, MPI_BYTE, MPI_PROC_NULL, 0, MPI_COMM_WORLD, &request);
+    MPI_Start(&request);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+    MPI_Request_free(&request);
+    MPI_Buffer_detach(&back, &length);
+    CHECK(back == buffer && length == (int)sizeof(buffer));
+}
+
 int
 main(int argc, char **argv)
 {
@@ -377,6 +420,8 @@ main(int argc, char **argv)
     test_cancel();
     test_communicators();
     test_general();
+    test_general_errors();
+    test_buffered_to_null();
     CHECK(counter == 2 * SIZES);
     MPI_Finalize();
     if (rank == 0) {

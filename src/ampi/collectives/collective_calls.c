@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Collective calls: checks, and their blocking and non-blocking forms. */
+#include <string.h>
+
 #include "ampi/intercomm.h"
 #include "ampi/op.h"
 #include "ampi/process.h"
@@ -150,16 +152,76 @@ run(const struct tp_ampi_call *call)
 
 enum form { BLOCKING, NON_BLOCKING, PERSISTENT };
 
+/* Copies an array of the program to *at, which it moves. */
+static const void *
+copy_array(const void *array, size_t len, char **at)
+{
+    char *copy = *at;
+
+    if (array == NULL) {
+        return NULL;
+    }
+    memcpy(copy, array, len);
+    *at += len;
+    return copy;
+}
+
+static void
+copy_arrays(struct tp_ampi_side *side, int ranks, char **at)
+{
+    size_t n = (size_t)ranks;
+
+    side->ranks = ranks;
+    side->addresses = copy_array(side->addresses, n * sizeof(MPI_Aint), at);
+    side->counts = copy_array(side->counts, n * sizeof(int), at);
+    side->displs = copy_array(side->displs, n * sizeof(int), at);
+    side->types = copy_array(side->types, n * sizeof(MPI_Datatype), at);
+    *at += -(uintptr_t)*at % sizeof(MPI_Aint);
+}
+
+static void
+each_type(const struct tp_ampi_side *side, void (*fn)(MPI_Datatype type))
+{
+    fn(side->type);
+    for (int i = 0; side->types != NULL && i < side->ranks; i++) {
+        fn(side->types[i]);
+    }
+}
+
 static void
 destroy_call(void *arg)
 {
     struct tp_ampi_call *call = arg;
 
-    tp_ampi_type_unref(call->in.type);
-    tp_ampi_type_unref(call->out.type);
+    each_type(&call->in, tp_ampi_type_unref);
+    each_type(&call->out, tp_ampi_type_unref);
     tp_ampi_op_unref(call->op);
     tp_ampi_comm_unref(call->comm);
     tp_free(call);
+}
+
+/* Copies a call that goes on after its return: the program may free its arrays and types. */
+static struct tp_ampi_call *
+copy_call(const struct tp_ampi_call *call, int out_ranks, int in_ranks)
+{
+    enum { EACH = sizeof(MPI_Aint) + 2 * sizeof(int) + sizeof(MPI_Datatype) };
+    size_t ranks = (size_t)out_ranks + (size_t)in_ranks;
+    struct tp_ampi_call *copy = tp_malloc(
+        sizeof(*copy) + ranks * EACH + 2 * sizeof(MPI_Aint), "MPI collective");
+    char *at;
+
+    if (copy == NULL) {
+        return NULL;
+    }
+    *copy = *call;
+    at = (char *)(copy + 1);
+    copy_arrays(&copy->out, copy->out.at == MPI_IN_PLACE ? 0 : out_ranks, &at);
+    copy_arrays(&copy->in, in_ranks, &at);
+    copy->comm->refs++;
+    each_type(&copy->in, tp_ampi_type_ref);
+    each_type(&copy->out, tp_ampi_type_ref);
+    tp_ampi_op_ref(copy->op);
+    return copy;
 }
 
 static int
@@ -178,16 +240,13 @@ run_light(void *arg)
 }
 
 static int
-start_light(const struct tp_ampi_call *call, enum form form, MPI_Request *ret)
+start_light(const struct tp_ampi_call *call, int out_ranks, int in_ranks,
+            enum form form, MPI_Request *ret)
 {
-    struct tp_ampi_call *copy = tp_memdup(call, sizeof(*call), "MPI collective");
+    struct tp_ampi_call *copy = copy_call(call, out_ranks, in_ranks);
     int error = MPI_ERR_NO_MEM;
 
     if (copy != NULL) {
-        copy->comm->refs++;
-        tp_ampi_type_ref(copy->in.type);
-        tp_ampi_type_ref(copy->out.type);
-        tp_ampi_op_ref(copy->op);
         error = form == PERSISTENT
                     ? tp_ampi_init_light(run_again, destroy_call, copy, ret)
                     : tp_ampi_start_light(run_light, copy, ret);
@@ -208,7 +267,8 @@ begin(struct tp_ampi_call *call, int out_ranks, int in_ranks, enum form form,
     call->tag = (int)(call->comm->collectives++ & 0x3fffffff);
     error = check(call, out_ranks, in_ranks);
     if (error == MPI_SUCCESS) {
-        error = form != BLOCKING ? start_light(call, form, request) : run(call);
+        error = form != BLOCKING ? start_light(call, out_ranks, in_ranks, form, request)
+                                 : run(call);
     }
     return error;
 }

@@ -124,7 +124,6 @@ meet(const struct line *line, const struct tp_ampi_group *members, int high,
         memcpy((*ret_remote)->world, theirs + 1, (size_t)count * sizeof(uint32_t));
         *ret_context = TP_MAX(mine->context, theirs->context);
         *ret_high = theirs->high;
-        tp_ampi_comm_take_context(line->local->owner, *ret_context);
     }
     tp_free(mine);
     tp_free(theirs);

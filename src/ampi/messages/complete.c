@@ -31,7 +31,11 @@ finish(MPI_Request *handle, struct tp_ampi_request *req, MPI_Status *status)
         return MPI_SUCCESS;
     }
     error = req->error;
-    tp_ampi_request_status(req, status);
+    if (req->kind == TP_AMPI_GENERAL_REQUEST) {
+        error = tp_ampi_general_end(req, status);
+    } else {
+        tp_ampi_request_status(req, status);
+    }
     if (req->persistent) {
         if (!req->active) {
             tp_ampi_status_empty(status, MPI_ANY_SOURCE);
@@ -52,6 +56,10 @@ finish_one(MPI_Request *handle, struct tp_ampi_request *req, MPI_Status *status)
 
     if (tp_unlikely(error != MPI_SUCCESS)) {
         error = tp_ampi_request_report(comm, error, req);
+    }
+    if (req != NULL && req->kind == TP_AMPI_GENERAL_REQUEST) {
+        return tp_ampi_error(NULL, finish(handle, req, status),
+                             "a function of a generalized request failed");
     }
     (void)finish(handle, req, status);
     return error;
@@ -411,8 +419,12 @@ PMPI_Cancel(MPI_Request *request)
 
     tp_ampi_enter();
     error = find(*request, &req, &idle);
+    if (*request == MPI_REQUEST_NULL) {
+        error = tp_ampi_error(NULL, MPI_ERR_REQUEST, "the null request cannot end");
+    }
     if (error == MPI_SUCCESS && req != NULL && req->kind == TP_AMPI_GENERAL_REQUEST) {
-        tp_ampi_general_cancel(req);
+        error = tp_ampi_error(NULL, tp_ampi_general_cancel(req),
+                              "a function of a generalized request failed");
     }
     if (error == MPI_SUCCESS && req != NULL && req->kind == TP_AMPI_RECV_REQUEST &&
         tp_list_is_linked(&req->link)) { /* no message has matched it; sends go on */

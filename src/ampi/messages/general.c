@@ -21,7 +21,7 @@ end_general(void *arg)
     tp_free(general);
 }
 
-void
+int
 tp_ampi_general_status(const struct tp_ampi_request *req, MPI_Status *status)
 {
     const struct general *general = req->arg;
@@ -29,15 +29,28 @@ tp_ampi_general_status(const struct tp_ampi_request *req, MPI_Status *status)
 
     status = status != MPI_STATUS_IGNORE ? status : &unused;
     tp_ampi_status_empty(status, MPI_UNDEFINED);
-    (void)general->query(general->extra, status);
+    return general->query(general->extra, status);
 }
 
-void
+int
+tp_ampi_general_end(const struct tp_ampi_request *req, MPI_Status *status)
+{
+    struct general *general = req->arg;
+    int error = tp_ampi_general_status(req, status), freed = MPI_SUCCESS;
+
+    if (general->free != NULL) {
+        freed = general->free(general->extra);
+        general->free = NULL; /* it was called */
+    }
+    return error != MPI_SUCCESS ? error : freed;
+}
+
+int
 tp_ampi_general_cancel(const struct tp_ampi_request *req)
 {
     const struct general *general = req->arg;
 
-    (void)general->cancel(general->extra, req->complete);
+    return general->cancel(general->extra, req->complete);
 }
 
 int

@@ -8,62 +8,79 @@
 enum { CONTEXTS_MAX = 1 << 24 }; /* a peer names contexts: bounds the table of queues */
 
 static bool
-grow_mails(struct tp_ampi_rank *rank, uint32_t context)
+grow_mails(struct tp_ampi_mails *mails, uint32_t index)
 {
-    uint32_t count = TP_MAX(2 * rank->mail_count, context + 16);
-    struct tp_ampi_mail **mails = tp_realloc_array(
-        rank->mails, count, sizeof(struct tp_ampi_mail *), "MPI contexts");
+    uint32_t count = TP_MAX(2 * mails->count, index + 16);
+    struct tp_ampi_mail **at = tp_realloc_array(
+        mails->at, count, sizeof(struct tp_ampi_mail *), "MPI contexts");
 
-    if (mails == NULL) {
+    if (at == NULL) {
         return false;
     }
-    memset(mails + rank->mail_count, 0,
-           (count - rank->mail_count) * sizeof(struct tp_ampi_mail *));
-    rank->mails = mails;
-    rank->mail_count = count;
+    memset(at + mails->count, 0,
+           (count - mails->count) * sizeof(struct tp_ampi_mail *));
+    mails->at = at;
+    mails->count = count;
     return true;
+}
+
+static struct tp_ampi_mail *
+make_mail(void)
+{
+    struct tp_ampi_mail *mail = tp_zalloc(sizeof(*mail), "MPI context");
+
+    if (mail != NULL) {
+        tp_list_init(&mail->posted);
+        tp_list_init(&mail->unexpected);
+        tp_list_init(&mail->probes);
+    }
+    return mail;
 }
 
 struct tp_ampi_mail *
 tp_ampi_mail_of(struct tp_ampi_rank *rank, uint32_t context)
 {
-    struct tp_ampi_mail *mail;
+    unsigned shift = tp_ampi.context_shift;
+    uint32_t chooser = (context & ((1u << shift) - 1)) >> 1;
+    uint32_t index = context >> shift << 1 | (context & 1);
+    struct tp_ampi_mails *mails;
 
-    if (tp_unlikely(context >= rank->mail_count) &&
-        (context >= CONTEXTS_MAX || !grow_mails(rank, context))) {
+    if (tp_unlikely(chooser >= tp_ampi.world_size)) {
         return NULL;
     }
-    mail = rank->mails[context];
-    if (tp_unlikely(mail == NULL)) {
-        mail = tp_zalloc(sizeof(*mail), "MPI context");
-        if (mail == NULL) {
-            return NULL;
-        }
-        tp_list_init(&mail->posted);
-        tp_list_init(&mail->unexpected);
-        tp_list_init(&mail->probes);
-        rank->mails[context] = mail;
+    mails = &rank->mails[chooser];
+    if (tp_unlikely(index >= mails->count) &&
+        (index >= CONTEXTS_MAX || !grow_mails(mails, index))) {
+        return NULL;
     }
-    return mail;
+    if (tp_unlikely(mails->at[index] == NULL)) {
+        mails->at[index] = make_mail();
+    }
+    return mails->at[index];
+}
+
+static void
+fini_mail(struct tp_ampi_mail *mail)
+{
+    tp_list_for_each_entry_safe(struct tp_ampi_unexpected, u, &mail->unexpected, link) {
+        tp_ampi_unexpected_destroy(u);
+    }
+    tp_free(mail);
 }
 
 void
 tp_ampi_mails_fini(struct tp_ampi_rank *rank)
 {
-    for (uint32_t i = 0; i < rank->mail_count; i++) {
-        struct tp_ampi_mail *mail = rank->mails[i];
-
-        if (mail != NULL) {
-            tp_list_for_each_entry_safe(struct tp_ampi_unexpected, u, &mail->unexpected,
-                                        link) {
-                tp_ampi_unexpected_destroy(u);
+    for (uint32_t r = 0; rank->mails != NULL && r < tp_ampi.world_size; r++) {
+        for (uint32_t i = 0; i < rank->mails[r].count; i++) {
+            if (rank->mails[r].at[i] != NULL) {
+                fini_mail(rank->mails[r].at[i]);
             }
-            tp_free(mail);
         }
+        tp_free(rank->mails[r].at);
     }
     tp_free(rank->mails);
     rank->mails = NULL;
-    rank->mail_count = 0;
 }
 
 static inline bool

@@ -115,7 +115,8 @@ tp_ampi_request_complete(struct tp_ampi_request *req, int error)
         tp_free(req->packed);
         req->packed = NULL;
     }
-    if (req->mode == TP_AMPI_BUFFERED) {
+    /* a persistent one makes a request of its own at each start */
+    if (req->mode == TP_AMPI_BUFFERED && !req->persistent) {
         req->owner->bsend_used -= req->cap + MPI_BSEND_OVERHEAD;
     }
     req->error = error;
@@ -207,7 +208,7 @@ void
 tp_ampi_request_status(const struct tp_ampi_request *req, MPI_Status *status)
 {
     if (req->kind == TP_AMPI_GENERAL_REQUEST) {
-        tp_ampi_general_status(req, status);
+        (void)tp_ampi_general_status(req, status);
         return;
     }
     if (status == MPI_STATUS_IGNORE) {

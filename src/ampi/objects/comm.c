@@ -145,38 +145,31 @@ tp_ampi_comm_meet(struct tp_ampi_comm *comm)
     return error;
 }
 
-/* A rank's proposal: several agreements may be under way. */
+/* A context that no other rank chooses, and this one once. 0: there are no more */
 static uint32_t
 propose_context(struct tp_ampi_rank *rank)
 {
-    rank->next_context += 2;
-    return rank->next_context - 2;
-}
-
-void
-tp_ampi_comm_take_context(struct tp_ampi_rank *rank, uint32_t highest)
-{
-    rank->next_context = TP_MAX(rank->next_context, highest + 2);
+    if (rank->contexts >= UINT32_C(1) << (32 - tp_ampi.context_shift)) {
+        return 0;
+    }
+    return rank->contexts++ << tp_ampi.context_shift | rank->world << 1;
 }
 
 static int
 agree(struct tp_ampi_comm *comm, const struct tp_ampi_group *group, int tag,
       uint32_t mine, uint32_t *ret_context)
 {
-    struct tp_ampi_rank *rank = comm->owner;
     uint32_t *all = tp_alloc_array((size_t)group->size, sizeof(*all), "MPI contexts");
-    uint32_t highest = 0;
     int error = MPI_ERR_NO_MEM;
 
     if (all != NULL) {
         error = tp_ampi_comm_gather(comm, group, tag, &mine, sizeof(*all), all);
     }
-    for (int i = 0; i < group->size && error == MPI_SUCCESS; i++) {
-        highest = TP_MAX(highest, all[i]);
+    if (error == MPI_SUCCESS) {
+        *ret_context = all[0]; /* the others' are not used */
+        error = all[0] != 0 ? MPI_SUCCESS : MPI_ERR_NO_MEM;
     }
     tp_free(all);
-    tp_ampi_comm_take_context(rank, highest);
-    *ret_context = highest;
     return error;
 }
 
@@ -333,7 +326,6 @@ split(struct tp_ampi_comm *comm, int color, int key, MPI_Comm *ret)
     struct wish *all =
         tp_alloc_array((size_t)comm->size, sizeof(*all), "MPI_Comm_split");
     struct tp_ampi_group *group = NULL;
-    uint32_t highest = 0;
     int error = MPI_ERR_NO_MEM;
 
     *ret = MPI_COMM_NULL;
@@ -341,15 +333,13 @@ split(struct tp_ampi_comm *comm, int color, int key, MPI_Comm *ret)
         error =
             tp_ampi_comm_gather(comm, comm->group, TAG_SPLIT, &mine, sizeof(mine), all);
     }
-    for (int i = 0; error == MPI_SUCCESS && i < comm->size; i++) {
-        highest = TP_MAX(highest, all[i].context);
-    }
-    if (error == MPI_SUCCESS) {
-        tp_ampi_comm_take_context(comm->owner, highest);
+    if (error == MPI_SUCCESS && all[0].context == 0) {
+        error = MPI_ERR_NO_MEM;
     }
     if (error == MPI_SUCCESS && color != MPI_UNDEFINED) {
         group = group_by_color(comm, all);
-        error = group != NULL ? create_of(comm, group, highest, ret) : MPI_ERR_NO_MEM;
+        error = group != NULL ? create_of(comm, group, all[0].context, ret)
+                              : MPI_ERR_NO_MEM;
     }
     tp_ampi_group_unref(group);
     tp_free(all);
