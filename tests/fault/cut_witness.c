@@ -45,10 +45,15 @@ must(bool ok, const char *what, long value)
     }
 }
 
+/* An error is no wrong result: "failed". */
 static void
 must_cl(const char *what, cl_int err)
 {
-    must(err == CL_SUCCESS, what, err);
+    if (err != CL_SUCCESS) {
+        (void)printf("failed: %s: %d\n", what, err);
+        (void)fflush(stdout);
+        exit(1);
+    }
 }
 
 static void
@@ -133,7 +138,7 @@ count_call(cl_event event, cl_int status, void *arg)
 {
     (void)event;
     (void)arg;
-    must(status == CL_COMPLETE, "status in a callback", status);
+    must_cl("status in a callback", status);
     called_back++;
 }
 

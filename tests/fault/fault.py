@@ -69,11 +69,12 @@ def is_running(pid):
 
 class Client:
     """A run of fault_client."""
+    program = CLIENT
 
     def __init__(self, folder, servers, *words, **environment):
         self.errors = tempfile.TemporaryFile(mode="w+", dir=folder)
         self.process = subprocess.Popen(
-            [CLIENT, *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors, bufsize=0,
+            [self.program, *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors, bufsize=0,
             env={**os.environ, "TELPHER_SERVERS": servers, "OCL_ICD_VENDORS": folder, **environment})
         LIVE.append(self.process)
         self.pid = self.process.pid
