@@ -381,6 +381,39 @@ host_and_kernel_meet(void **state)
     clReleaseKernel(meet);
 }
 
+/** A blocking write ends after the kernels before it: the host sees what they wrote. */
+static void
+host_sees_kernels_before_a_blocking_write(void **state)
+{
+    enum { ROUNDS = 19 }; /* 3 to this power is an int */
+    cl_kernel scale;
+    cl_mem other;
+    int *ints, factor = 3, expected = 1;
+
+    (void)state;
+    if (!has_fine(&one)) {
+        skip();
+    }
+    scale = kernel_new(&one, "scale");
+    ints = clSVMAlloc(one.ctx, CL_MEM_READ_WRITE | CL_MEM_SVM_FINE_GRAIN_BUFFER,
+                      COUNT * sizeof(int), 0);
+    assert_non_null(ints);
+    other = buffer_new(&one, 0, sizeof(int), NULL);
+    ints[COUNT - 1] = 1;
+    ok(clSetKernelArgSVMPointer(scale, 0, ints));
+    ok(clSetKernelArg(scale, 1, sizeof(factor), &factor));
+    for (int i = 0; i < ROUNDS; i++) {
+        run_kernel(one.queues[0], scale, COUNT);
+        expected *= factor;
+    }
+    ok(clEnqueueWriteBuffer(one.queues[0], other, CL_TRUE, 0, sizeof(int), &factor, 0,
+                            NULL, NULL));
+    assert_int_equal(ints[COUNT - 1], expected);
+    ok(clReleaseMemObject(other));
+    clSVMFree(one.ctx, ints);
+    clReleaseKernel(scale);
+}
+
 const struct CMUnitTest svm_kernel_tests[] = {
     cmocka_unit_test(capabilities_are_what_holds),
     cmocka_unit_test(kernels_change_it),
@@ -389,6 +422,7 @@ const struct CMUnitTest svm_kernel_tests[] = {
     cmocka_unit_test(a_list_visits_two_servers),
     cmocka_unit_test(all_hammer_one_counter),
     cmocka_unit_test(host_and_kernel_meet),
+    cmocka_unit_test(host_sees_kernels_before_a_blocking_write),
 };
 const size_t svm_kernel_test_count =
     sizeof(svm_kernel_tests) / sizeof(svm_kernel_tests[0]);

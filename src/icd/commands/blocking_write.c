@@ -12,6 +12,8 @@
  *   - Earlier reads and maps of the queue, and of others if it has waited for their events:
  *     the program may use their content when the call has returned. While there is one, the
  *     call waits for completion.
+ *   - Memory that host and devices share: the program, or another server, may use what
+ *     earlier commands wrote there. In a context that has had some, the call waits.
  *   - Event of the write: it would report completion, so the call waits if the program
  *     requests it.
  *   - The content of such writes that the server must buffer is bounded: above the bound,
@@ -79,7 +81,8 @@ may_return(const struct tp_icd_op *op)
     const struct _cl_command_queue *q = op->q;
     uint64_t sent = TP_MIN(op->early_size, q->session->window);
 
-    return tp_icd_queue_in_order(q) && q->ctx->user_events == 0 && !follows_read(q) &&
+    return tp_icd_queue_in_order(q) && q->ctx->user_events == 0 &&
+           !atomic_load(&q->ctx->has_coherent) && !follows_read(q) &&
            (op->early_size <= TP_WIRE_INLINE_MAX ||
             q->session->ahead + sent <= AHEAD_MAX);
 }

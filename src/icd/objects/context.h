@@ -29,6 +29,7 @@ struct _cl_context {
     uint32_t queue_count;
     uint32_t user_events; /**< user events not set yet */
     bool has_failed; /**< some event ended with an error: others may follow */
+    _Atomic bool has_coherent; /**< had memory that host and devices use at once */
     uint64_t early_count; /**< early writes of its queues so far: blocking_write.c */
 };
 /** @return index of a session in the context, for masks and arrays. */

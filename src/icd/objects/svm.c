@@ -414,6 +414,9 @@ complete(const struct plan *plan, struct _cl_mem *mem)
     } else if (tp_icd_usm_is_remote(mem)) {
         (void)mprotect(mem->svm, mem->size, PROT_NONE); /* the range stays taken */
     }
+    if (mem->coherent) {
+        atomic_store(&mem->ctx->has_coherent, true);
+    }
     if (tp_icd_context_spans(mem->ctx) && !mem->coherent) {
         mem->directory = tp_icd_directory_create(mem->ctx, mem->size);
         if (mem->directory == NULL) {
