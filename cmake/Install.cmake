@@ -3,7 +3,7 @@
 # The build folder is laid out like an installation, so that programs find each other the same way in both:
 # ../libexec/telpher and ../lib from where they are.
 foreach(place IN ITEMS telpher:bin telpherd:bin telpher-bench:bin telpher-executor:libexec/telpher
-    telpher-handshake:libexec/telpher
+    telpher-handshake:libexec/telpher telpher-relay:libexec/telpher
     telpher_api:lib telpher-opencl:lib)
   string(REGEX MATCH "^([^:]*):(.*)$" place ${place})
   if(TARGET ${CMAKE_MATCH_1})
@@ -20,7 +20,7 @@ foreach(program IN ITEMS telpher telpherd telpher-bench)
   endif()
 endforeach()
 if(TARGET telpher-executor)
-  install(TARGETS telpher-executor telpher-handshake RUNTIME DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/telpher)
+  install(TARGETS telpher-executor telpher-handshake telpher-relay RUNTIME DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/telpher)
 endif()
 
 # Before 1.0 each minor version is a soname of its own: libtelpher.so.0.1.

@@ -8,6 +8,7 @@
 #include "base/os/clock.h"
 #include "base/text/text.h"
 #include "core/comm/last_error.h"
+#include "core/session/address.h"
 #include "core/session/client.h"
 #include "transport/tcp/tcp.h"
 
@@ -296,12 +297,34 @@ telpher_server_close(telpher_server *server)
 
 /* ---- server lists ---- */
 
+/* Checks an address and those of the gateways before it. */
+static telpher_status
+check_address(const char *address, struct tp_error *err)
+{
+    char gateway[TP_ADDRESS_HOP_BYTES];
+    const char *rest = tp_address_route(address, gateway);
+    struct tp_tcp_address parts;
+    telpher_status status =
+        tp_tcp_parse_address(rest != NULL ? gateway : address, &parts, err);
+
+    while (rest != NULL && status == TELPHER_OK) {
+        address = rest;
+        rest = tp_address_route(address, gateway);
+        status = tp_tcp_parse_address(rest != NULL ? gateway : address, &parts, err);
+        if (status == TELPHER_OK && parts.is_unix) {
+            status = tp_error_set(err, TELPHER_ERR_INVALID,
+                                  "address %s: what follows a gateway is HOST[:PORT]",
+                                  address);
+        }
+    }
+    return status;
+}
+
 telpher_status
 telpher_servers_parse(const char *text, telpher_address_fn on_address, void *user,
                       telpher_error *err)
 {
     struct tp_error words = {0};
-    struct tp_tcp_address parts;
     char **list;
     size_t count;
     telpher_status status = tp_client_parse_servers(text, &list, &count, &words);
@@ -310,7 +333,7 @@ telpher_servers_parse(const char *text, telpher_address_fn on_address, void *use
         return tp_api_error(err, status, &words);
     }
     for (size_t i = 0; i < count && status == TELPHER_OK; i++) {
-        status = tp_tcp_parse_address(list[i], &parts, &words);
+        status = check_address(list[i], &words);
     }
     for (size_t i = 0; i < count && status == TELPHER_OK; i++) {
         on_address(user, list[i]);

@@ -39,6 +39,8 @@ enum tp_control_type {
         5, /**< to the broker: a stream of the pair `session` with `key` may
                               come; to the executor: here it is, with the socket */
     TP_CONTROL_PEER_OVER = 8, /**< to the broker: no more streams of pair `session` */
+    TP_CONTROL_ROUTE = 9, /**< to telpher-relay: pass the connection on to the server
+                              whose address is `text`; carries the socket */
 };
 
 struct tp_control {
@@ -56,7 +58,8 @@ struct tp_control {
     struct tp_tls_state tls; /**< SESSION, BULK: of the connection; suite 0 = plain */
     uint32_t
         rest_len; /**< SESSION, BULK: [bytes] received already; they follow the message */
-    char text[TP_CONTROL_TEXT_BYTES]; /**< TEXTS; SESSION: folder of the cache */
+    char text[TP_CONTROL_TEXT_BYTES]; /**< TEXTS; SESSION: folder of the cache;
+                                            ROUTE: address */
 };
 
 /** Sends a message of any kind, gathered from @p iov. Statuses as tp_control_send(). */
@@ -87,5 +90,12 @@ telpher_status tp_control_receive(int fd, struct tp_control *ret_msg, int *ret_f
 /** Receives one message and the msg->rest_len bytes after it. */
 telpher_status tp_control_receive_rest(int fd, struct tp_control *ret_msg,
                                        uint8_t ret_rest[TP_TLS_PLAIN_MAX], int *ret_fd);
+
+/**
+ * Makes a connection from a message with a socket, and the bytes received before it.
+ * Takes @p fd, also if it fails.
+ */
+telpher_status tp_control_adopt(const struct tp_control *msg, const uint8_t *rest,
+                                int fd, struct tp_conn **ret_conn);
 
 #endif

@@ -20,6 +20,7 @@ enum {
     TP_WIRE_PREFACE_BYTES = 64,
     TP_WIRE_PREFACE_REPLY_BYTES = 128,
     TP_WIRE_AUTH_MAX = 256, /**< [bytes] credentials that follow a preface */
+    TP_WIRE_ROUTE_MAX = 200, /**< [bytes] address that follows them */
     TP_WIRE_COOKIE_BYTES = 32, /**< secret of loopback TCP, never sent */
     TP_WIRE_NONCE_BYTES = 32,
     TP_WIRE_PROOF_BYTES = 32, /**< HMAC-SHA256: section 2.2 */
@@ -141,7 +142,8 @@ struct tp_wire_preface {
     uint32_t stream; /**< enum tp_wire_stream */
     uint64_t features;
     uint8_t session[TP_WIRE_SESSION_BYTES]; /**< all zero opens a new session */
-    uint64_t route; /**< 0: this server */
+    uint64_t route; /**< [bytes] address of the server to pass the connection to, which
+                         follows the credentials; 0: this server */
     uint32_t index; /**< of the bulk stream, from 0 */
     uint32_t auth_len; /**< [bytes] <= TP_WIRE_AUTH_MAX */
     uint64_t received; /**< last frame number seen; 0 if new */

@@ -56,6 +56,7 @@ struct child {
 
 static struct tp_broker broker;
 static struct tp_daemon_options options;
+static char *relay_to[] = {"inner"};
 static struct client clients[CONNS];
 static struct child children[CHILDREN];
 static pid_t next_pid;
@@ -69,6 +70,8 @@ telpher_status __wrap_tp_broker_spawn(struct tp_broker *b, bool probe, int fd,
                                       pid_t *ret_pid, struct tp_error *err);
 telpher_status __wrap_tp_broker_spawn_handshake(struct tp_broker *b, int fd,
                                                 pid_t *ret_pid, struct tp_error *err);
+telpher_status __wrap_tp_broker_spawn_relay(struct tp_broker *b, int fd, pid_t *ret_pid,
+                                            struct tp_error *err);
 
 static struct child *
 find_child(pid_t pid)
@@ -142,6 +145,14 @@ __wrap_tp_broker_spawn_handshake(struct tp_broker *b, int fd, pid_t *ret_pid,
     return spawn(fd, true, ret_pid, err);
 }
 
+telpher_status
+__wrap_tp_broker_spawn_relay(struct tp_broker *b, int fd, pid_t *ret_pid,
+                             struct tp_error *err)
+{
+    (void)b;
+    return spawn(fd, true, ret_pid, err);
+}
+
 /* ---- the broker ---------------------------------------------------------------------- */
 
 static void
@@ -151,7 +162,9 @@ begin_broker(void)
     static uint8_t facts[64];
 
     memset(b, 0, sizeof(*b));
-    options = (struct tp_daemon_options){.max_sessions = SESSIONS_MAX,
+    options = (struct tp_daemon_options){.relay_to = {relay_to, 1},
+                                         .max_relays = 2,
+                                         .max_sessions = SESSIONS_MAX,
                                          .max_user_sessions = SESSIONS_MAX - 1,
                                          .max_half_open = 3,
                                          .max_handshakes = 2,
@@ -360,7 +373,7 @@ step_preface(struct input *in, struct client *c)
         .features = ((how & 2) != 0 ? TP_WIRE_FEATURE_TLS : 0) | TP_WIRE_FEATURE_SHARED,
         .auth_len = (how & 4) != 0 ? TP_WIRE_NONCE_BYTES : 0,
         .index = more & 7,
-        .route = (more & 8) != 0};
+        .route = (more & 8) != 0 ? 1u + (more >> 4) : 0};
 
     if (s != NULL && ((how & 1) != 0 || (more & 16) != 0)) {
         memcpy(p.session, s->id, sizeof(p.session));

@@ -24,10 +24,29 @@ tp_client_fill_preface(const struct tp_client_params *params, size_t auth_len,
         .features = features,
         .auth_len = (uint32_t)auth_len,
         .received = params->received,
+        .route = params->route != NULL ? strlen(params->route) : 0,
     };
 
     memcpy(p.session, params->session, sizeof(p.session));
     tp_wire_put_preface(raw, &p);
+}
+
+telpher_status
+tp_client_send_preface(struct tp_conn *conn, const struct tp_client_params *params,
+                       const uint8_t raw[TP_WIRE_PREFACE_BYTES], const uint8_t *auth,
+                       size_t auth_len, uint64_t deadline_ns)
+{
+    uint8_t all[TP_WIRE_PREFACE_BYTES + TP_WIRE_AUTH_MAX + TP_WIRE_ROUTE_MAX];
+    size_t len = TP_WIRE_PREFACE_BYTES, route_len;
+
+    memcpy(all, raw, len);
+    memcpy(all + len, auth, auth_len);
+    len += auth_len;
+    route_len = params->route != NULL ? strlen(params->route) : 0;
+    if (route_len > 0) {
+        memcpy(all + len, params->route, route_len);
+    }
+    return tp_conn_send_all(conn, all, len + route_len, deadline_ns);
 }
 
 telpher_status
@@ -109,7 +128,7 @@ tp_client_resume_feature(const struct tp_client_params *params, struct tp_conn *
 {
     bool wanted = params->resumes == TP_CLIENT_RESUMES ||
                   (params->resumes == TP_CLIENT_RESUMES_OFF_LOOPBACK &&
-                   tp_client_where(conn) == TP_CLIENT_FAR);
+                   tp_client_where(params, conn) == TP_CLIENT_FAR);
 
     return wanted && conn->ops->replace != NULL ? TP_WIRE_FEATURE_RESUME : 0;
 }
@@ -140,7 +159,7 @@ greet_secured(struct tp_conn **conn, const struct tp_client_params *params,
         (void)tp_error_prefix(err, "server %s", params->address);
         return status;
     }
-    status = tp_conn_send_all(*conn, raw, sizeof(raw), deadline_ns);
+    status = tp_client_send_preface(*conn, params, raw, raw, 0, deadline_ns);
     if (status == TELPHER_OK || status == TELPHER_ERR_PEER_LOST) {
         status = tp_client_receive_reply(*conn, deadline_ns, ret_reply);
     }
@@ -164,7 +183,7 @@ greet(struct tp_conn **conn, const struct tp_client_params *params,
     if (tp_client_wants_tls(params, *conn)) {
         return greet_secured(conn, params, deadline_ns, ret_reply, err);
     }
-    if (tp_client_where(*conn) == TP_CLIENT_LOCAL && params->peer_key == NULL &&
+    if (tp_client_where(params, *conn) == TP_CLIENT_LOCAL && params->peer_key == NULL &&
         !tp_client_is_insecure(params)) {
         status = tp_client_check_owner(*conn, params->address, err);
     }
@@ -177,6 +196,51 @@ greet(struct tp_conn **conn, const struct tp_client_params *params,
                      : TELPHER_ERR_PROTO;
     }
     return status;
+}
+
+/* Exchanges prefaces with a gateway, which connects to the server that follows it. */
+static telpher_status
+greet_gateway(struct tp_conn **conn, const struct tp_client_params *params,
+              const char *gateway, const char *rest, uint64_t deadline_ns,
+              struct tp_error *err)
+{
+    struct tp_client_params hop = {.address = gateway,
+                                   .cookie_path = params->cookie_path,
+                                   .routed = params->routed,
+                                   .security = params->security};
+    char next[TP_ADDRESS_HOP_BYTES];
+    struct tp_wire_preface_reply reply;
+    enum tp_address_scheme scheme;
+
+    hop.route = tp_address_route(rest, next) != NULL ? next : rest;
+    hop.route = tp_address_scheme(hop.route, &scheme);
+    if (hop.route[0] == '\0' || strlen(hop.route) > TP_WIRE_ROUTE_MAX) {
+        return tp_error_set(err, TELPHER_ERR_INVALID,
+                            "server %s: what follows a gateway is HOST[:PORT]",
+                            params->address);
+    }
+    return greet(conn, &hop, deadline_ns, &reply, err);
+}
+
+/* Exchanges prefaces with all gateways on the way, then with the server. */
+static telpher_status
+greet_all(struct tp_conn **conn, const struct tp_client_params *params,
+          uint64_t deadline_ns, struct tp_wire_preface_reply *ret_reply,
+          struct tp_error *err)
+{
+    struct tp_client_params last = *params;
+    char gateway[TP_ADDRESS_HOP_BYTES];
+    telpher_status status = TELPHER_OK;
+    const char *rest;
+
+    while (status == TELPHER_OK &&
+           (rest = tp_address_route(last.address, gateway)) != NULL) {
+        status = greet_gateway(conn, &last, gateway, rest, deadline_ns, err);
+        last.address = rest;
+        last.routed = true;
+    }
+    return status == TELPHER_OK ? greet(conn, &last, deadline_ns, ret_reply, err)
+                                : status;
 }
 
 /* Finds the first transport that can carry a session. */
@@ -198,6 +262,8 @@ tp_client_dial(const struct tp_client_params *params, struct tp_conn **ret_conn,
     const struct tp_transport *transport = find_transport();
     uint64_t deadline_ns = params->deadline_ns != 0 ? params->deadline_ns
                                                     : tp_clock_deadline(HANDSHAKE_TIME);
+    char gateway[TP_ADDRESS_HOP_BYTES];
+    const char *rest;
     struct tp_conn *conn;
     telpher_status status;
 
@@ -205,11 +271,13 @@ tp_client_dial(const struct tp_client_params *params, struct tp_conn **ret_conn,
         return tp_error_set(err, TELPHER_ERR_UNSUPPORTED,
                             "this program was built without a transport");
     }
-    status = transport->connect(params->address, deadline_ns, &conn, err);
+    rest = tp_address_route(params->address, gateway);
+    status = transport->connect(rest != NULL ? gateway : params->address, deadline_ns,
+                                &conn, err);
     if (status != TELPHER_OK) {
         return status;
     }
-    status = greet(&conn, params, deadline_ns, ret_reply, err);
+    status = greet_all(&conn, params, deadline_ns, ret_reply, err);
     if (status != TELPHER_OK) {
         tp_conn_destroy(conn);
         return status;

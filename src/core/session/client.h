@@ -29,8 +29,12 @@ enum tp_client_resume {
 /** Parameters of tp_client_connect. Zero means default. */
 struct tp_client_params {
     const char *address; /**< "[tls://|tcp://]host[:port]", "[v6]:port", "unix:/path",
-                            "/path" */
+                            "/path"; hosts also after gateways, "gateway/host" */
     const char *cookie_path; /**< NULL: TELPHER_COOKIE, then the default paths */
+    const char
+        *route; /**< the server that follows a gateway, "host[:port]"; NULL: none.
+                          Set by tp_client_dial(), as is the next one */
+    bool routed; /**< the socket is that of a gateway */
     uint32_t stream; /**< enum tp_wire_stream; 0 = command */
     uint32_t index; /**< of a bulk stream */
     uint8_t session[TP_WIRE_SESSION_BYTES]; /**< zero = new session */

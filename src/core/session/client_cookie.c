@@ -31,16 +31,13 @@ send_preface(struct greeting *g)
                         tp_client_checksum_feature(g->params, g->conn) |
                         (g->conn->ops->send_fd != NULL ? TP_WIRE_FEATURE_SHARED : 0);
     size_t auth_len = g->has_cookie ? TP_WIRE_NONCE_BYTES : 0;
-    uint8_t raw[TP_WIRE_PREFACE_BYTES + TP_WIRE_NONCE_BYTES];
 
     if (tp_random_bytes(g->input.client_nonce, TP_WIRE_NONCE_BYTES) != TELPHER_OK) {
         return TELPHER_ERR_IO;
     }
     tp_client_fill_preface(g->params, auth_len, features, g->input.preface);
-    memcpy(raw, g->input.preface, TP_WIRE_PREFACE_BYTES);
-    memcpy(raw + TP_WIRE_PREFACE_BYTES, g->input.client_nonce, TP_WIRE_NONCE_BYTES);
-    return tp_conn_send_all(g->conn, raw, TP_WIRE_PREFACE_BYTES + auth_len,
-                            g->deadline_ns);
+    return tp_client_send_preface(g->conn, g->params, g->input.preface,
+                                  g->input.client_nonce, auth_len, g->deadline_ns);
 }
 
 /* Checks the server's proof and sends the client's. */
@@ -166,7 +163,7 @@ tp_client_greet_plain(struct tp_conn *conn, const struct tp_client_params *param
     struct greeting g = {.conn = conn, .params = params, .deadline_ns = deadline_ns};
     telpher_status status;
 
-    g.on_loopback = tp_client_where(conn) == TP_CLIENT_LOOPBACK;
+    g.on_loopback = tp_client_where(params, conn) == TP_CLIENT_LOOPBACK;
     if (params->peer_key != NULL) {
         memcpy(g.cookie, params->peer_key, sizeof(g.cookie));
         g.has_cookie = g.must_prove = true;

@@ -21,6 +21,13 @@ telpher_status tp_client_load_cookie(const char *path,
                                      uint8_t ret_cookie[TP_WIRE_COOKIE_BYTES],
                                      struct tp_error *err);
 
+/** Sends the preface, @p auth_len credentials and the route. */
+telpher_status tp_client_send_preface(struct tp_conn *conn,
+                                      const struct tp_client_params *params,
+                                      const uint8_t raw[TP_WIRE_PREFACE_BYTES],
+                                      const uint8_t *auth, size_t auth_len,
+                                      uint64_t deadline_ns);
+
 /** Location of a connection's peer. */
 enum tp_client_where {
     TP_CLIENT_LOCAL, /**< this machine, a socket with an owner */
@@ -28,7 +35,8 @@ enum tp_client_where {
     TP_CLIENT_FAR, /**< another machine */
 };
 
-enum tp_client_where tp_client_where(struct tp_conn *conn);
+enum tp_client_where tp_client_where(const struct tp_client_params *params,
+                                     struct tp_conn *conn);
 
 /**
  * Checks the user who listens at a Unix socket: this one, root, or the one whose folder it is in.

@@ -24,7 +24,7 @@ is_loopback_v6(const struct in6_addr *a)
 }
 
 enum tp_client_where
-tp_client_where(struct tp_conn *conn)
+tp_client_where(const struct tp_client_params *params, struct tp_conn *conn)
 {
     union {
         struct sockaddr sa;
@@ -36,6 +36,9 @@ tp_client_where(struct tp_conn *conn)
     int fd = conn->ops->fd(conn);
     bool loopback = false;
 
+    if (params->routed) {
+        return TP_CLIENT_FAR;
+    }
     if (fd < 0) {
         return TP_CLIENT_LOCAL; /* without a socket, the peer is in this process */
     }
@@ -124,7 +127,7 @@ tp_client_wants_tls(const struct tp_client_params *params, struct tp_conn *conn)
     char key_path[1024];
     struct tp_client_security security;
     enum tp_address_scheme scheme;
-    enum tp_client_where where = tp_client_where(conn);
+    enum tp_client_where where = tp_client_where(params, conn);
 
     (void)tp_address_scheme(params->address, &scheme);
     if (where == TP_CLIENT_LOCAL || scheme == TP_ADDRESS_TLS) {
@@ -158,7 +161,7 @@ tp_client_checksum_feature(const struct tp_client_params *params, struct tp_conn
     struct tp_client_security security;
 
     find_files(params->security, key_path, sizeof(key_path), &security);
-    return tp_client_where(conn) == TP_CLIENT_FAR && !security.no_checksum &&
+    return tp_client_where(params, conn) == TP_CLIENT_FAR && !security.no_checksum &&
                    tp_builtin_secure != NULL && tp_builtin_secure->add_checksums != NULL
                ? TP_WIRE_FEATURE_CHECKSUM
                : 0;

@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "core/session/address.h"
 #include "core/session/session.h"
 
 static void
@@ -111,12 +112,33 @@ test_end_of_the_numbers(void **state)
     assert_int_equal(tp_session_accept(&n, 0, 0), TP_SESSION_GAP);
 }
 
+static void
+test_route(void **state)
+{
+    char gateway[TP_ADDRESS_HOP_BYTES];
+
+    (void)state;
+    assert_string_equal(tp_address_route("g:1/i:2", gateway), "i:2");
+    assert_string_equal(gateway, "g:1");
+    assert_string_equal(tp_address_route("tls://g/tcp://i/j", gateway), "tcp://i/j");
+    assert_string_equal(gateway, "tls://g");
+    assert_null(tp_address_route("tcp://i", gateway));
+    assert_null(tp_address_route("/run/x/y", gateway));
+    assert_null(tp_address_route("unix:/run/x", gateway));
+    assert_string_equal(tp_address_seen_from("g", "g/i"), "i");
+    assert_string_equal(tp_address_seen_from("g/h", "g/i"), "i");
+    assert_string_equal(tp_address_seen_from("g/h", "g/h/i"), "i");
+    assert_string_equal(tp_address_seen_from("a", "g/i"), "g/i");
+    assert_string_equal(tp_address_seen_from("g/i", "g"), "g");
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_numbers_from_one),
         cmocka_unit_test(test_in_order),
+        cmocka_unit_test(test_route),
         cmocka_unit_test(test_gaps),
         cmocka_unit_test(test_first_frame_must_be_one),
         cmocka_unit_test(test_duplicates_keep_their_ack),

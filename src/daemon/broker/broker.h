@@ -8,6 +8,7 @@
  *   connection.c  one connection               client_user.c  identity of the peer
  *   sessions.c    sessions and their ends      spawn.c        starts executors
  *   handshakes.c  handshake processes          probe.c        runs the device probe
+ *   relays.c      relays to other servers
  */
 #ifndef TELPHER_DAEMON_BROKER_BROKER_H
 #define TELPHER_DAEMON_BROKER_BROKER_H
@@ -54,12 +55,13 @@ struct tp_broker_listener {
 
 struct tp_broker_conn;
 
-/** A handshake process: it does the TLS handshake of one connection. */
+/** A process for one connection: does its TLS handshake, or relays it. */
 struct tp_broker_handshake {
     struct tp_list link; /**< broker->handshakes, until the process has ended */
-    struct tp_broker_watch control; /**< our end of the pair */
+    struct tp_broker_watch control; /**< our end of the pair; -1 for a relay */
     pid_t pid;
-    struct tp_broker_conn *conn; /**< NULL: closed, or has its result */
+    bool relays;
+    struct tp_broker_conn *conn; /**< NULL: closed, has its result, or is relayed */
 };
 
 /** End text of an ended session. */
@@ -81,6 +83,7 @@ struct tp_broker {
     const struct tp_daemon_options *options;
     char executor[1024]; /**< path of the program */
     char handshaker[1024]; /**< path of the handshake program */
+    char relay[1024]; /**< path of the relay program */
     char default_key[1024]; /**< shared keys, if no option names any; "" = none */
     struct tp_secure_files files; /**< for TLS */
     bool files_checked;
@@ -93,7 +96,8 @@ struct tp_broker {
     struct tp_list admins; /**< the admin_count connections to the control socket */
     struct tp_list conns;
     size_t unauthenticated_count; /**< unauthenticated connections */
-    struct tp_list handshakes; /**< handshake processes */
+    struct tp_list handshakes; /**< handshake processes and relays */
+    size_t relay_count; /**< of them, relays */
     size_t shaking_count; /**< connections whose handshake is under way */
     struct tp_list sessions;
     size_t session_count;
@@ -169,6 +173,7 @@ struct tp_broker_conn {
     tp_ns stalled; /**< deadline of the frame or the answer under way */
     struct tp_broker_peer peer;
     struct tp_wire_preface preface;
+    char *route; /**< address to pass the connection on to; NULL = this server */
     struct tp_proof_input proof_input; /**< NONCE, PROOF: what proofs cover */
     struct tp_wire_header header;
     struct tp_session_numbers numbers;
@@ -245,6 +250,9 @@ telpher_status tp_broker_session_resume(struct tp_broker *b,
                                         struct tp_broker_session *s,
                                         struct tp_broker_conn *c,
                                         const struct tp_wire_preface_reply *reply);
+/** Sends a message with a connection and its state. Statuses as tp_control_send(). */
+telpher_status tp_broker_conn_send(int fd, struct tp_control *msg,
+                                   struct tp_broker_conn *c);
 /** Finds the session that expects a stream of this pair. @return NULL: none does */
 struct tp_broker_session *tp_broker_pair_find(struct tp_broker *b, const uint8_t *id,
                                               struct tp_broker_pair **ret_pair);
@@ -257,6 +265,9 @@ tp_ns tp_broker_sessions_tick(struct tp_broker *b, tp_ns now);
 void tp_broker_reap(struct tp_broker *b);
 /** Ends all executors: closes their control sockets, then sends SIGKILL. */
 void tp_broker_sessions_end(struct tp_broker *b);
+
+/** Starts telpher-relay, which takes over @p c. @return OK: the caller closes its copy */
+telpher_status tp_broker_relay_start(struct tp_broker *b, struct tp_broker_conn *c);
 
 /** Accepts connections of a listening descriptor that is ready. */
 void tp_broker_accept(struct tp_broker *b, struct tp_broker_watch *w, uint32_t events);
@@ -278,6 +289,9 @@ void tp_broker_handshakes_end(struct tp_broker *b);
 /** Starts the handshake program; @p fd becomes TP_CONTROL_FD. */
 telpher_status tp_broker_spawn_handshake(struct tp_broker *b, int fd, pid_t *ret_pid,
                                          struct tp_error *err);
+/** Starts the relay program; @p fd becomes TP_CONTROL_FD. */
+telpher_status tp_broker_spawn_relay(struct tp_broker *b, int fd, pid_t *ret_pid,
+                                     struct tp_error *err);
 
 /**
  * Starts the executor program.

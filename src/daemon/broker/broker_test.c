@@ -164,8 +164,8 @@ test_wrong_prefaces(void **state)
     assert_int_equal(exchange_preface(&p, &fd), TELPHER_ERR_PROTO);
     expect_closed(fd);
     p = good_preface();
-    p.route = 4;
-    assert_int_equal(exchange_preface(&p, &fd), TELPHER_ERR_UNSUPPORTED);
+    p.route = TP_WIRE_ROUTE_MAX + 1;
+    assert_int_equal(exchange_preface(&p, &fd), TELPHER_ERR_PROTO);
     expect_closed(fd);
     p = good_preface();
     p.session[3] = 1;

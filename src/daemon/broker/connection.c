@@ -120,6 +120,7 @@ tp_broker_conn_close(struct tp_broker *b, struct tp_broker_conn *c)
     tp_list_remove(&c->link);
     tp_buf_fini(&c->out);
     tp_free(c->in);
+    tp_free(c->route);
     tp_free(c);
 }
 

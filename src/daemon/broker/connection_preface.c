@@ -4,6 +4,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "base/alloc.h"
 #include "base/os/random.h"
 #include "base/trace/log.h"
 #include "daemon/broker/connection.h"
@@ -207,13 +208,34 @@ open_peer(struct tp_broker *b, struct tp_broker_conn *c)
     return accept_preface(b, c, c->preface.session);
 }
 
+/* Passes the connection to a process that relays it, which answers. The process cannot see
+ * what follows a NUL. */
+static bool
+open_route(struct tp_broker *b, struct tp_broker_conn *c)
+{
+    if (strlen(c->route) != c->preface.route) {
+        return refuse_connection(b, c, TELPHER_ERR_PROTO, "not an address");
+    }
+    if (b->options->relay_to.count == 0) {
+        return refuse_connection(b, c, TELPHER_ERR_PERMISSION,
+                                 "this server relays nothing: telpherd --relay-to");
+    }
+    if (b->relay_count >= b->options->max_relays) {
+        return refuse_connection(b, c, TELPHER_ERR_LIMIT,
+                                 "too many relayed connections: --max-relays");
+    }
+    if (tp_broker_relay_start(b, c) != TELPHER_OK) {
+        return refuse_connection(b, c, TELPHER_ERR_IO, "the server cannot relay now");
+    }
+    return false;
+}
+
 /* Opens the stream of an authenticated connection. */
 static bool
 open_stream(struct tp_broker *b, struct tp_broker_conn *c)
 {
-    if (c->preface.route != 0) {
-        return refuse_connection(b, c, TELPHER_ERR_UNSUPPORTED,
-                                 "routes are not supported yet");
+    if (c->route != NULL) {
+        return open_route(b, c);
     }
     if (c->preface.stream == TP_WIRE_STREAM_PEER) {
         return open_peer(b, c);
@@ -260,6 +282,22 @@ send_challenge(struct tp_broker_conn *c, const uint8_t *secret, struct tp_error 
     return status;
 }
 
+/* Keeps the address of the route, which follows the credentials. @return false: no memory */
+static bool
+keep_route(struct tp_broker_conn *c)
+{
+    size_t len = (size_t)c->preface.route;
+
+    if (len == 0) {
+        return true;
+    }
+    c->route = tp_zalloc(len + 1, "route");
+    if (c->route != NULL) {
+        memcpy(c->route, c->in + c->preface.auth_len, len);
+    }
+    return c->route != NULL;
+}
+
 bool
 tp_broker_conn_take_nonce(struct tp_broker *b, struct tp_broker_conn *c)
 {
@@ -268,6 +306,9 @@ tp_broker_conn_take_nonce(struct tp_broker *b, struct tp_broker_conn *c)
     struct tp_error err = {0};
     telpher_status status;
 
+    if (!keep_route(c)) {
+        return false;
+    }
     if (c->tls != NULL || (!c->wants_cookie && !from_peer)) {
         return open_stream(b, c);
     }
@@ -371,6 +412,15 @@ agree_on_tls(struct tp_broker *b, struct tp_broker_conn *c, bool *ret_alive)
     return false;
 }
 
+/* A connection that is passed on opens a session as far as this server is concerned: its own
+ * keys and cookie admit it. */
+static bool
+is_route(const struct tp_broker_conn *c)
+{
+    return c->preface.route == 0 ||
+           (c->preface.route <= TP_WIRE_ROUTE_MAX && opens_session(c));
+}
+
 /* The preface inside TLS must equal the one in clear before it. */
 static bool
 is_unchanged(const struct tp_broker_conn *c)
@@ -382,6 +432,7 @@ bool
 tp_broker_conn_take_preface(struct tp_broker *b, struct tp_broker_conn *c)
 {
     telpher_status status = tp_wire_get_preface(c->in, &c->preface);
+    size_t follows;
     bool alive;
 
     if (status == TELPHER_ERR_VERSION) {
@@ -391,7 +442,8 @@ tp_broker_conn_take_preface(struct tp_broker *b, struct tp_broker_conn *c)
     if (status != TELPHER_OK || c->preface.auth_len > TP_WIRE_AUTH_MAX ||
         (c->preface.stream != TP_WIRE_STREAM_COMMAND &&
          c->preface.stream != TP_WIRE_STREAM_BULK &&
-         c->preface.stream != TP_WIRE_STREAM_PEER)) {
+         c->preface.stream != TP_WIRE_STREAM_PEER) ||
+        !is_route(c)) {
         return refuse_connection(b, c, TELPHER_ERR_PROTO, "not a preface of Telpher");
     }
     if (!is_unchanged(c)) {
@@ -405,8 +457,7 @@ tp_broker_conn_take_preface(struct tp_broker *b, struct tp_broker_conn *c)
         return await_hello(b, c);
     }
     memcpy(c->proof_input.preface, c->in, sizeof(c->proof_input.preface));
-    if (c->preface.auth_len == 0) {
-        return tp_broker_conn_take_nonce(b, c);
-    }
-    return tp_broker_conn_expect(c, TP_BROKER_NONCE, c->preface.auth_len);
+    follows = c->preface.auth_len + (size_t)c->preface.route;
+    return follows == 0 ? tp_broker_conn_take_nonce(b, c)
+                        : tp_broker_conn_expect(c, TP_BROKER_NONCE, follows);
 }

@@ -187,6 +187,7 @@ remove_handshake(struct tp_broker *b, struct tp_broker_handshake *handshake)
     if (handshake->control.fd >= 0) {
         handshake_ready(b, &handshake->control, 0); /* read its answer, if any */
     }
+    b->relay_count -= handshake->relays;
     tp_list_remove(&handshake->link);
     tp_free(handshake);
 }

@@ -12,6 +12,7 @@
 
 #include "base/compiler.h"
 #include "base/os/spin.h"
+#include "daemon/route.h"
 #include "telpher/version.h"
 
 #define SETTINGS_OF struct tp_daemon_options
@@ -27,6 +28,8 @@ enum { OPT_CHECK = 256, OPT_HELP, OPT_VERSION, OPT_CONFIG, OPT_SETTING };
 static const struct option long_options[] = {
     {"listen", required_argument, NULL, OPT_SETTING},
     {"peer-address", required_argument, NULL, OPT_SETTING},
+    {"relay-to", required_argument, NULL, OPT_SETTING},
+    {"max-relays", required_argument, NULL, OPT_SETTING},
     {"socket", required_argument, NULL, OPT_SETTING},
     {"control", required_argument, NULL, OPT_SETTING},
     {"group", required_argument, NULL, OPT_SETTING},
@@ -84,6 +87,10 @@ static const char help_text[] =
     "                           may be given several times\n"
     "  --peer-address ADDR      how other servers reach this one, if not as clients "
     "do\n"
+    "  --relay-to SERVER        pass clients on to NAME[:PORT] or "
+    "NETWORK/BITS[:PORT];\n"
+    "                           may be given several times\n"
+    "  --max-relays N           connections passed on (default: 256)\n"
     "  --socket PATH|none       Unix socket (default: /run/telpher/telpherd.sock, for "
     "an\n"
     "                           ordinary user below $XDG_RUNTIME_DIR)\n"
@@ -149,7 +156,7 @@ static const char help_text[] =
 /* The parsed command line, before it is applied. */
 struct parsed {
     const char *config_path;
-    bool seen_listen, seen_device;
+    bool seen_listen, seen_device, seen_relay_to;
 };
 
 static enum tp_daemon_verdict
@@ -236,6 +243,9 @@ parse_settings(int argc, char **argv, struct parsed *p, struct tp_daemon_options
         if (strcmp(name, "listen") == 0) {
             status =
                 set_option(o->config, name, optarg, &o->listen, &p->seen_listen, &err);
+        } else if (strcmp(name, "relay-to") == 0) {
+            status = set_option(o->config, name, optarg, &o->relay_to,
+                                &p->seen_relay_to, &err);
         } else if (strcmp(name, "device") == 0) {
             status =
                 set_option(o->config, name, optarg, &o->device, &p->seen_device, &err);
@@ -292,6 +302,11 @@ tp_daemon_options_load(int argc, char **argv, struct tp_daemon_options *ret_opti
     }
     if (verdict == TP_DAEMON_RUN) {
         verdict = parse_settings(argc, argv, &p, o);
+    }
+    for (size_t i = 0; i < o->relay_to.count && verdict == TP_DAEMON_RUN; i++) {
+        if (tp_route_check(o->relay_to.items[i], &err) != TELPHER_OK) {
+            verdict = report_error(TP_DAEMON_BAD_CONFIG, tp_error_text(&err));
+        }
     }
     if (verdict == TP_DAEMON_RUN && tp_settings_apply(&o->base, &err) != TELPHER_OK) {
         verdict = report_error(TP_DAEMON_BAD_CONFIG, tp_error_text(&err));

@@ -255,9 +255,8 @@ name_cache(const struct tp_broker_session *s, char *dst, size_t size)
     }
 }
 
-/* Sends a message with a connection and its state. */
-static telpher_status
-send_conn(int fd, struct tp_control *msg, struct tp_broker_conn *c)
+telpher_status
+tp_broker_conn_send(int fd, struct tp_control *msg, struct tp_broker_conn *c)
 {
     const void *rest = NULL;
     telpher_status status;
@@ -283,7 +282,7 @@ send_session(struct tp_broker *b, struct tp_broker_session *s, struct tp_broker_
 
     memcpy(msg.session, s->id, sizeof(msg.session));
     name_cache(s, msg.text, sizeof(msg.text));
-    return send_conn(fd, &msg, c);
+    return tp_broker_conn_send(fd, &msg, c);
 }
 
 /* The client has closed the command stream, or it is lost. */
@@ -375,7 +374,7 @@ tp_broker_session_bulk(struct tp_broker_session *s, struct tp_broker_conn *c)
 
     memcpy(msg.session, from_peer ? c->preface.session : s->id, sizeof(msg.session));
     return s->control.fd < 0 ? TELPHER_ERR_PEER_LOST
-                             : send_conn(s->control.fd, &msg, c);
+                             : tp_broker_conn_send(s->control.fd, &msg, c);
 }
 
 telpher_status
@@ -396,7 +395,7 @@ tp_broker_session_resume(struct tp_broker *b, struct tp_broker_session *s,
         watch_client(b, s, c->watch.fd);
     }
     return s->control.fd < 0 ? TELPHER_ERR_PEER_LOST
-                             : send_conn(s->control.fd, &msg, c);
+                             : tp_broker_conn_send(s->control.fd, &msg, c);
 }
 
 const struct tp_broker_ending *

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Starts the executor and the handshake program, and describes how a process ended. */
+/* Starts the executor and the programs for single connections, and describes how a process ended. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -17,6 +17,7 @@
 
 #define EXECUTOR "telpher-executor"
 #define HANDSHAKER "telpher-handshake"
+#define RELAY "telpher-relay"
 
 enum { PATH_BYTES = 1024 };
 
@@ -59,6 +60,7 @@ tp_broker_find_programs(struct tp_broker *b)
         find_program(EXECUTOR, b->executor);
     }
     find_program(HANDSHAKER, b->handshaker);
+    find_program(RELAY, b->relay);
 }
 
 /* Makes the executor's environment: ours, plus a mark that disables our own ICD. */
@@ -252,6 +254,25 @@ tp_broker_spawn_handshake(struct tp_broker *b, int fd, pid_t *ret_pid,
             argv[n++] = pairs[i].option;
             argv[n++] = pairs[i].value;
         }
+    }
+    return spawn_program(argv, false, fd, ret_pid, err);
+}
+
+telpher_status
+tp_broker_spawn_relay(struct tp_broker *b, int fd, pid_t *ret_pid, struct tp_error *err)
+{
+    const struct tp_config_list *to = &b->options->relay_to;
+    const char **argv = tp_alloc_array(to->count + 6, sizeof(*argv), "arguments");
+    size_t n = 0;
+
+    if (argv == NULL) {
+        return TELPHER_ERR_NO_MEMORY;
+    }
+    argv[n++] = b->relay;
+    argv[n++] = b->options->base.log;
+    argv[n++] = b->options->base.log_format == 0 ? "text" : "logfmt";
+    for (size_t i = 0; i < to->count; i++) {
+        argv[n++] = to->items[i];
     }
     return spawn_program(argv, false, fd, ret_pid, err);
 }

@@ -141,9 +141,6 @@ int tp_exec_serve(struct tp_exec *x);
 extern const struct tp_stream_handler tp_exec_handler;
 
 struct tp_control;
-/** Makes a connection from a SESSION or BULK message; takes @p fd. */
-telpher_status tp_exec_adopt(const struct tp_control *msg, const uint8_t *rest, int fd,
-                             struct tp_conn **ret_conn);
 /** Appends a frame to the command stream. Any thread. The reader sees a failure. */
 void tp_exec_put(struct tp_exec *x, uint16_t type, const void *msg);
 /** Takes connections that resume streams, while the reader is in the driver. Watchdog. */

@@ -140,7 +140,7 @@ receive_session(struct tp_exec *x, char *ret_room, size_t room_size)
     x->device_count = msg.device_count;
     memcpy(x->session, msg.session, sizeof(x->session));
     (void)snprintf(ret_room, room_size, "%s", msg.text);
-    status = tp_exec_adopt(&msg, rest, socket, &conn);
+    status = tp_control_adopt(&msg, rest, socket, &conn);
     explicit_bzero(&msg.tls, sizeof(msg.tls)); /* drivers will run in this process */
     if (status != TELPHER_OK) {
         return EX_OSERR;

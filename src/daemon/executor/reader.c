@@ -191,34 +191,12 @@ const struct tp_stream_handler tp_exec_handler = {.frame = on_frame};
 
 /* ---- the broker's messages ---- */
 
-telpher_status
-tp_exec_adopt(const struct tp_control *msg, const uint8_t *rest, int fd,
-              struct tp_conn **ret_conn)
-{
-    struct tp_conn *plain;
-    telpher_status status = tp_builtin_transports[0]->adopt(fd, &plain);
-
-    if (status != TELPHER_OK) {
-        (void)close(fd);
-        return status;
-    }
-    if (msg->tls.suite == 0) {
-        *ret_conn = plain;
-        return TELPHER_OK;
-    }
-    status = tp_tls_wrap(plain, &msg->tls, rest, msg->rest_len, false, ret_conn);
-    if (status != TELPHER_OK) {
-        tp_conn_destroy(plain);
-    }
-    return status;
-}
-
 static void
 add_bulk(struct tp_exec *x, const struct tp_control *msg, const uint8_t *rest, int fd)
 {
     struct tp_conn *conn;
 
-    if (tp_exec_adopt(msg, rest, fd, &conn) != TELPHER_OK) {
+    if (tp_control_adopt(msg, rest, fd, &conn) != TELPHER_OK) {
         return;
     }
     if (tp_exec_transfers_add_stream(x->transfers, conn, msg->index, x->resumes) !=
@@ -301,7 +279,7 @@ resume_stream(struct tp_exec *x, const struct tp_control *msg, const uint8_t *re
     if (msg->tls.suite == TP_TLS_CHECKSUM) {
         head.tls.suite = 0; /* the reply has none */
     }
-    if (tp_exec_adopt(&head, rest, fd, &conn) != TELPHER_OK) {
+    if (tp_control_adopt(&head, rest, fd, &conn) != TELPHER_OK) {
         return;
     }
     if (stream != NULL && !tp_stream_can_replace(stream, msg->received)) {

@@ -13,10 +13,13 @@
 
 #include "base/trace/log.h"
 #include "daemon/handshake.h"
-#include "daemon/handshake/sandbox.h"
+#include "daemon/sandbox.h"
 #include "telpher/version.h"
 
-enum { ASK_WAIT_MS = 10000 };
+enum {
+    ASK_WAIT_MS = 10000,
+    PROCESSOR_S = 2, /* a handshake takes milliseconds */
+};
 
 static const struct option long_options[] = {
     {"ca", required_argument, NULL, 'a'},  {"cert", required_argument, NULL, 'c'},
@@ -87,7 +90,10 @@ shake_hands(const struct tp_secure_files *files,
         files, ask->has_key ? ask->session_key : NULL, &acceptor, err);
 
     if (status == TELPHER_OK) {
-        status = tp_sandbox_enter(ask->deadline_ns, err);
+        const struct tp_sandbox_limits limits = {
+            .deadline = ask->deadline_ns, .processor_s = PROCESSOR_S, .sockets = 1};
+
+        status = tp_sandbox_enter(&limits, err);
     }
     if (status == TELPHER_OK) {
         status = tp_tls_acceptor_run(acceptor, conn, ask->deadline_ns, &answer->tls,

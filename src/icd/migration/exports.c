@@ -97,7 +97,8 @@ request_export(const struct _cl_command_queue *queue, const struct _cl_mem *buff
                 telpher_status_text(status), text);
         return tp_icd_cl_error(status);
     }
-    tp_icd_peer_address(queue->session, text, token->address, sizeof(token->address));
+    tp_icd_peer_address(queue->session, NULL, text, token->address,
+                        sizeof(token->address));
     return CL_SUCCESS;
 }
 

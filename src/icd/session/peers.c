@@ -145,12 +145,18 @@ tp_icd_peer_request(struct tp_icd_session *session, uint16_t type, uint64_t id,
 }
 
 void
-tp_icd_peer_address(const struct tp_icd_session *session, const char *own, char *dst,
+tp_icd_peer_address(const struct tp_icd_session *session,
+                    const struct tp_icd_session *from, const char *own, char *dst,
                     size_t cap)
 {
-    const char *address = own[0] != '\0' ? own : session->server->address;
+    const char *address = own;
     enum tp_address_scheme scheme = TP_ADDRESS_ANY;
 
+    if (own[0] == '\0') {
+        address = from == NULL ? session->server->address
+                               : tp_address_seen_from(from->server->address,
+                                                      session->server->address);
+    }
     (void)tp_address_scheme(address, &scheme);
     (void)snprintf(dst, cap, "%s%s",
                    tp_icd_settings.insecure && scheme == TP_ADDRESS_ANY &&
@@ -205,7 +211,7 @@ connect_one(struct tp_icd_session *from, struct tp_icd_session *to, uint32_t num
             tp_icd_peer_request(to, TP_WIRE_PEER_ACCEPT, accept.request, &accept, text);
     }
     if (status == TELPHER_OK) {
-        tp_icd_peer_address(to, text, address, sizeof(address));
+        tp_icd_peer_address(to, from, text, address, sizeof(address));
         *ret_unix = is_unix(address);
         if (tp_icd_settings.peer == TP_ICD_PEER_TCP && is_unix(address)) {
             (void)snprintf(text, 256, "%.200s is not a TCP address", address);

@@ -30,9 +30,10 @@ void tp_icd_peer_arrange(struct tp_icd_session *a, struct tp_icd_session *b);
 telpher_status tp_icd_peer_request(struct tp_icd_session *session, uint16_t type,
                                    uint64_t id, const void *msg, char ret_text[256]);
 /** Writes the address by which others reach a server: as it said (@p own), else as this
- *  process does. */
-void tp_icd_peer_address(const struct tp_icd_session *session, const char *own,
-                         char *dst, size_t cap);
+ *  process does. @param from the server that connects; NULL: not known */
+void tp_icd_peer_address(const struct tp_icd_session *session,
+                         const struct tp_icd_session *from, const char *own, char *dst,
+                         size_t cap);
 /** Connects a session's server to a buffer that was exported, unless it is; waits for it.
  *  Not under the lock. @return the number of the stream; 0: the server is not reached */
 uint32_t tp_icd_peer_import(struct tp_icd_session *session,

@@ -325,7 +325,7 @@ tp_exec_peer_adopt(struct tp_exec *x, const struct tp_control *msg, const uint8_
         (void)close(fd);
         return;
     }
-    if (tp_exec_adopt(msg, rest, fd, &conn) == TELPHER_OK) {
+    if (tp_control_adopt(msg, rest, fd, &conn) == TELPHER_OK) {
         tp_exec_peer_begin(p, conn, &msg->numbers, msg->resumes);
     }
 }

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Removes what a process that parses bytes of unauthenticated clients does not need: the
+ * Removes what a process that handles bytes of clients does not need: the
  * user root, all capabilities, new privileges, new descriptors, processes and file sizes,
  * and all system calls except those that receive, send, wait, and manage memory.
  *
  * The filter returns EPERM instead of killing: C libraries differ in the optional calls
  * they try, and a call that fails does no harm.
  */
-#include "daemon/handshake/sandbox.h"
+#include "daemon/sandbox.h"
 
 #include <errno.h>
 #include <grp.h>
@@ -24,10 +24,7 @@
 
 #include "base/compiler.h"
 
-enum {
-    NOBODY = 65534,
-    CPU_SECONDS = 2, /* a handshake takes milliseconds */
-};
+enum { NOBODY = 65534 };
 
 #if defined(__x86_64__)
 #define ARCHITECTURE AUDIT_ARCH_X86_64
@@ -45,6 +42,7 @@ tp_sandbox_begin(void)
     (void)prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
     (void)setrlimit(RLIMIT_CORE, &none);
     (void)signal(SIGPIPE, SIG_IGN);
+    (void)signal(SIGXFSZ, SIG_IGN); /* a log in a file takes no more lines */
 }
 
 static telpher_status
@@ -137,7 +135,7 @@ filter_calls(struct tp_error *err)
 #endif
 
 telpher_status
-tp_sandbox_enter(tp_ns deadline, struct tp_error *err)
+tp_sandbox_enter(const struct tp_sandbox_limits *limits, struct tp_error *err)
 {
     telpher_status status = drop_user(err);
 
@@ -149,10 +147,14 @@ tp_sandbox_enter(tp_ns deadline, struct tp_error *err)
     }
     (void)prctl(PR_SET_DUMPABLE, 0); /* setresuid has set it again */
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* and cleared this one */
-    (void)alarm((unsigned)(tp_clock_remaining(deadline) / TP_CLOCK_S) + 2);
-    limit(RLIMIT_NOFILE, 1); /* poll() of one socket fails with EINVAL below 1 */
+    if (limits->deadline != TP_CLOCK_FOREVER) {
+        (void)alarm((unsigned)(tp_clock_remaining(limits->deadline) / TP_CLOCK_S) + 2);
+    }
+    limit(RLIMIT_NOFILE, limits->sockets); /* below it, poll() fails with EINVAL */
     limit(RLIMIT_NPROC, 0);
     limit(RLIMIT_FSIZE, 0);
-    limit(RLIMIT_CPU, CPU_SECONDS);
+    if (limits->processor_s != 0) {
+        limit(RLIMIT_CPU, limits->processor_s);
+    }
     return filter_calls(err);
 }

@@ -1,0 +1,257 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Servers that are reached through another one: `gateway/inner`.
+
+Far: client --- link --- gateway 10.77.0.2:7717, and on the loopback interface of that side alone the inner servers. What
+passes between two inner servers does not pass the client's link. The other cases are on one machine.
+
+Settings: those of tls.py, and ROUTE_ICD, ROUTE_PROGRAM, the program peer_bytes."""
+import os
+import shlex
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import time
+import unittest
+
+from tls import Base, LIMIT_S, LINK, TELPHER, TELPHERD, children, clean_environment, command_name, until
+
+ICD, PROGRAM = (os.environ[f"ROUTE_{name}"] for name in ("ICD", "PROGRAM"))
+PIECE = 64 << 10  # [bytes] of content with a meaning; the program's buffer has 64 times as much
+REPLY_BYTES = 128
+
+
+def preface(route, stream=1, auth_len=0, session=bytes(16)):
+    return struct.pack("<8sHHIQ16sQIIQ", b"TELPHER\n", 1, 1, stream, 0, session, route, 0, auth_len, 0)
+
+
+def status_of(reply):
+    return struct.unpack_from("<i", reply, 12)[0]
+
+
+def receive(s, count):
+    """Bytes until there are so many, or the end."""
+    data = b""
+    while len(data) < count and (more := s.recv(count - len(data))):
+        data += more
+    return data
+
+
+class Route(Base):
+    def setUp(self):
+        self.inner = self.serve("--tls-psk", self.key)
+        self.gateway = self.serve("--tls-psk", self.key, "--relay-to", f"127.0.0.1:{self.inner.port}")
+
+    def relays(self, server=None):
+        return [p for p in children((server or self.gateway).process.pid) if command_name(p) == "telpher-relay"]
+
+    def through(self, *servers):
+        return "/".join(server.address for server in servers)
+
+    def expect_refused(self, pattern, *servers, **settings):
+        self.expect_out(pattern, self.through(*servers), TELPHER_TLS_PSK=self.key, **settings)
+
+    def test_reached(self):
+        self.expect_in(self.through(self.gateway, self.inner), TELPHER_TLS_PSK=self.key)
+        self.assertIn("relays a connection", self.gateway.log())
+        until(lambda: not self.relays(), "relays end with their connections")
+
+    def test_two_gateways(self):
+        second = self.serve("--tls-psk", self.key, "--relay-to", f"127.0.0.0/8:{self.gateway.port}")
+        self.expect_in(self.through(second, self.gateway, self.inner), TELPHER_TLS_PSK=self.key)
+
+    def test_not_allowed(self):
+        other = self.serve("--tls-psk", self.key)
+        self.expect_refused("does not allow", self.gateway, other)
+        self.expect_refused("relays nothing", other, self.inner)
+        self.assertEqual(self.relays(other), [])
+
+    def test_nothing_listens(self):
+        self.inner.stop()
+        self.expect_refused("(?i)refused", self.gateway, self.inner)
+
+    def test_keys_are_end_to_end(self):
+        """The gateway's key does not admit to the inner server."""
+        other = self.make_key("other.key", "bob")
+        inner = self.serve("--tls-psk", other)
+        gateway = self.serve("--tls-psk", self.key, "--relay-to", f"127.0.0.1:{inner.port}")
+        self.expect_refused(f"server tls://127.0.0.1:{inner.port}: .*key", gateway, inner)
+        self.expect_out(f"server {gateway.address}: .*key", self.through(gateway, inner), TELPHER_TLS_PSK=other)
+
+    def test_limit(self):
+        gateway = self.serve("--tls-psk", self.key, "--relay-to", f"127.0.0.1:{self.inner.port}", "--max-relays", "1")
+        hold = subprocess.Popen([TELPHER, "ping", "-c", "1000", "-i", "0.1", self.through(gateway, self.inner)],
+                                env={**clean_environment(self.folder), "TELPHER_TLS_PSK": self.key},
+                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        try:
+            until(lambda: self.relays(gateway), "the first connection is relayed")
+            self.expect_refused("max-relays", gateway, self.inner)
+        finally:
+            hold.kill()
+            hold.communicate()
+        until(lambda: not self.relays(gateway), "the relay ends with its client")
+        self.expect_in(self.through(gateway, self.inner), TELPHER_TLS_PSK=self.key)
+
+    def test_sandbox(self):
+        hold = subprocess.Popen([TELPHER, "ping", "-c", "1000", "-i", "0.1", self.through(self.gateway, self.inner)],
+                                env={**clean_environment(self.folder), "TELPHER_TLS_PSK": self.key},
+                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+
+        def filtered():
+            for pid in self.relays():
+                with open(f"/proc/{pid}/status", encoding="ascii") as file:
+                    status = dict(line.split(":\t", 1) for line in file.read().splitlines() if ":\t" in line)
+                if status.get("Seccomp") == "2":
+                    return status
+            return None
+
+        try:
+            status = until(filtered, "the relay is in its sandbox")
+            self.assertEqual(int(status["CapEff"], 16), 0)
+            self.assertNotEqual(status["Uid"].split()[1], "0")
+            for pid in self.relays():
+                os.kill(pid, signal.SIGKILL)
+            self.assertNotEqual(hold.wait(LIMIT_S), 0)
+        finally:
+            hold.kill()
+            hold.communicate()
+
+    def test_bad_settings(self):
+        for entry in ("10.0.0.0/33", "a b", "x/8"):
+            run = subprocess.run([TELPHERD, "--socket", "none", "--listen", "127.0.0.1:0", "--relay-to", entry],
+                                 env=clean_environment(self.folder), capture_output=True, text=True, timeout=LIMIT_S)
+            self.assertEqual(run.returncode, 78, run.stderr)
+            self.assertIn("--relay-to", run.stderr)
+
+    def test_bad_addresses(self):
+        for rest in ("", "/", "unix:/tmp/x", "a b", "x" * 250):
+            code, text = self.ask(f"{self.gateway.address}/{rest}", TELPHER_TLS_PSK=self.key)
+            self.assertNotEqual(code, 0, text)
+        self.assertEqual(self.relays(), [])
+
+
+class Hostile(Base):
+    """Bytes at a gateway in clear, on its Unix socket: nothing follows an address that is not allowed."""
+
+    def setUp(self):
+        self.sink = socket.create_server(("127.0.0.1", 0))
+        self.addCleanup(self.sink.close)
+        self.port = self.sink.getsockname()[1]
+        self.path = os.path.join(self.folder, f"s{self.port}")
+        self.gateway = self.serve("--socket", self.path, "--tls-psk", self.key, "--relay-to", f"127.0.0.1:{self.port}",
+                                  "--preface-timeout", "1s")
+
+    def send(self, data):
+        s = socket.socket(socket.AF_UNIX)
+        s.settimeout(LIMIT_S)
+        s.connect(self.path)
+        s.sendall(data)
+        return s
+
+    def answer(self, data):
+        with self.send(data) as s:
+            reply = receive(s, REPLY_BYTES)
+            return status_of(reply) if len(reply) == REPLY_BYTES else None
+
+    def test_prefaces(self):
+        bad = [preface(201) + b"x" * 201, preface(1 << 63), preface(4, stream=2) + b"abcd", preface(4, stream=3) + b"abcd",
+               preface(4, session=b"s" * 16) + b"abcd", preface(4, auth_len=257)]
+        for data in bad:
+            self.assertLess(self.answer(data), 0)
+        self.assertIsNone(self.answer(preface(10) + b"abc"))  # the rest never comes
+        for address in (b"\0\0\0\0", b"\xff\xfe\x00\x01", b"a/b/c", b"127.0.0.1:22", b"[::1", b"%s%n:1", b":", b"x" * 200,
+                        f"127.0.0.1:{self.port}\0x".encode(), f"unix:{self.path}".encode()):
+            status = self.answer(preface(len(address)) + address)
+            self.assertLess(status, 0, address)
+        self.assertIsNone(self.gateway.process.poll())
+
+    def test_bytes_pass(self):
+        """Both directions, more than the buffers hold, while one side does not read; ends are passed on."""
+        address = f"127.0.0.1:{self.port}".encode()
+        early, bulk = b"early bytes", os.urandom(1 << 20)
+        with self.send(preface(len(address)) + address + early) as s:
+            self.assertEqual(status_of(receive(s, REPLY_BYTES)), 0)
+            server, _ = self.sink.accept()
+            with server:
+                server.settimeout(LIMIT_S)
+                self.assertEqual(receive(server, len(early)), early)
+                s.setblocking(False)
+                sent, stalled = 0, 0
+                while stalled < 20:  # the server does not read: a relay holds no more than its buffer
+                    try:
+                        sent += s.send(bulk)
+                        stalled = 0
+                    except BlockingIOError:
+                        stalled += 1
+                        time.sleep(0.02)
+                self.assertLess(sent, 64 << 20)
+                s.settimeout(LIMIT_S)
+                server.sendall(bulk)
+                self.assertEqual(receive(s, len(bulk)), bulk)
+                got = 0
+                while got < sent:
+                    got += len(server.recv(1 << 20))
+                server.sendall(b"last")
+            self.assertEqual(receive(s, 4), b"last")
+            self.assertEqual(s.recv(1), b"")
+
+
+class Far(Base):
+    SERVERS = (7801, 7802)
+
+    def run_far(self, what, *servers, before=""):
+        """Runs peer_bytes on the client's side; the servers as the client names them."""
+        if not LINK:
+            self.skipTest("the program link was not built")
+        with open(f"{self.folder}/telpher.icd", "w", encoding="utf-8") as file:
+            file.write(ICD + "\n")
+        common = f"--socket none --log warn --tls-psk {self.key} --device 'Portable Computing Language: *'"
+        inner = "".join(f"{TELPHERD} {common} --listen tls://127.0.0.1:{port} & " for port in self.SERVERS)
+        gateway = f"{TELPHERD} {common} --listen 10.77.0.2 --relay-to 127.0.0.0/8:7801 --relay-to 127.0.0.1:7802 & wait"
+        env = clean_environment(self.folder)
+        env.update(TELPHER_INSECURE="no", TELPHER_TLS_PSK=self.key, TELPHER_LOG="info", TELPHER_CONNECT_TIMEOUT="60s",
+                   TELPHER_SERVERS=",".join(servers))
+        out = f"{self.folder}/out"
+        run = subprocess.run(
+            [LINK, "run", "--delay", "150us", "--rate", "1Gbit", "--wait-port", "7717", "--wait-time", "120s", "--b",
+             inner + gateway, "--a", f"sleep 1; OCL_ICD_VENDORS={self.folder} {before} {shlex.quote(PROGRAM)} {what} {len(servers)} </dev/null >{out}"],
+            env=env, capture_output=True, text=True, timeout=400)
+        if run.returncode == 77:
+            self.skipTest(f"no network of our own: {run.stdout}{run.stderr}")
+        self.assertEqual(run.returncode, 0, run.stdout + run.stderr)
+        with open(out, encoding="utf-8") as file:
+            return [int(word) for word in file.read().split()[1:]], run.stderr
+
+    def inner(self, port):
+        return f"10.77.0.2/tls://127.0.0.1:{port}"
+
+    def check(self, *servers):
+        (between, read), log = self.run_far("sized", *servers)
+        self.assertRegex(log, "are connected by stream")
+        self.assertLess(between, PIECE)  # two servers pass content past the client's link
+        self.assertLess(PIECE, read)  # what the program reads comes by the gateway
+        self.assertLess(read, 2 * PIECE)
+
+    def test_two_inner(self):
+        self.check(self.inner(7801), self.inner(7802))
+
+    def test_gateway_and_inner(self):
+        self.check("10.77.0.2", self.inner(7801))
+
+    def test_not_reached_directly(self):
+        """The control: without a gateway there is no way."""
+        if not LINK:
+            self.skipTest("the program link was not built")
+        with self.assertRaises(AssertionError):
+            self.run_far("sized", "tls://127.0.0.1:7801", "tls://127.0.0.1:7802",
+                         before="TELPHER_CONNECT_TIMEOUT=1s timeout 60")
+
+
+if __name__ == "__main__":
+    result = unittest.main(exit=False, verbosity=1).result
+    if result.wasSuccessful() and result.skipped:
+        print(f"skipped: one case at least: {result.skipped[-1][1].strip()}")
+        sys.exit(77)
+    sys.exit(0 if result.wasSuccessful() else 1)
