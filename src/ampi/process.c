@@ -6,6 +6,7 @@
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -16,6 +17,9 @@
 /* Turns after which a process that never sleeps looks for a lost process. */
 #define TURNS 65536
 enum { POLLS = 64 };
+/* With MPI_THREAD_MULTIPLE: turns without work before a waiting thread sleeps, how
+ * long, and after how many naps it looks for a lost process. */
+enum { YIELDS = 256, NAP_NS = 20000, NAPS = 1024 };
 /* Time for all processes to begin and to end. */
 #define MEET_NS UINT64_C(60000000000)
 
@@ -73,6 +77,29 @@ poll(void)
     return false;
 }
 
+/* Lets other threads of the program enter. A thread that has waited for a while sleeps, so that
+ * processes that have work get the processors; another thread cannot wake it. */
+static void
+pass_lock(bool idle)
+{
+    static unsigned idle_turns;
+    const struct timespec nap = {.tv_nsec = NAP_NS};
+    bool sleeps;
+
+    idle_turns = idle ? idle_turns + 1 : 0;
+    sleeps = idle_turns > YIELDS;
+    if (sleeps && idle_turns % NAPS == 0) {
+        check_peers();
+    }
+    (void)pthread_mutex_unlock(&tp_ampi.lock);
+    if (sleeps) {
+        (void)nanosleep(&nap, NULL);
+    } else {
+        sched_yield();
+    }
+    (void)pthread_mutex_lock(&tp_ampi.lock);
+}
+
 void
 tp_ampi_turn(bool may_sleep)
 {
@@ -93,10 +120,7 @@ tp_ampi_turn(bool may_sleep)
         }
     }
     if (tp_unlikely(tp_ampi.multiple)) {
-        (void)telpher_progress(tp_ampi.ctx);
-        (void)pthread_mutex_unlock(&tp_ampi.lock);
-        sched_yield();
-        (void)pthread_mutex_lock(&tp_ampi.lock);
+        pass_lock(telpher_progress(tp_ampi.ctx) == 0 && !ran && may_sleep);
     } else if (ran || !may_sleep || !tp_list_is_empty(&tp_ampi.lights.ready)) {
         (void)telpher_progress(tp_ampi.ctx);
     } else if (poll()) {
