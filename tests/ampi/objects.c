@@ -278,6 +278,11 @@ test_no_buffer(void)
            MPI_SUCCESS);
     MPI_Win_fence(0, win);
     MPI_Win_free(&win);
+    at = PTRDIFF_MAX; /* elements beyond all addresses */
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    EXPECT(MPI_Type_create_hindexed(1, lengths, &at, MPI_INT, &absolute) !=
+           MPI_SUCCESS);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
     MPI_Get_address(&n, &at); /* MPI_BOTTOM is NULL, and a buffer of this type */
     MPI_Type_create_hindexed(1, lengths, &at, MPI_INT, &absolute);
     MPI_Type_commit(&absolute);

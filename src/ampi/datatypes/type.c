@@ -205,15 +205,51 @@ add_block(struct tp_ampi_type *type, const struct tp_ampi_block *block)
     }
 }
 
+/* @return false: size or bounds of a block are no MPI_Aint */
+static bool
+find_bounds(const struct tp_ampi_block *block, MPI_Aint *lb, MPI_Aint *ub)
+{
+    const struct tp_ampi_type *old = block->type;
+    MPI_Aint size, last;
+
+    return !__builtin_mul_overflow(block->length, old->size, &size) &&
+           !__builtin_mul_overflow(block->length - 1, old->ub - old->lb, &last) &&
+           !__builtin_add_overflow(block->at, old->lb, lb) &&
+           !__builtin_add_overflow(*lb, TP_MIN(last, (MPI_Aint)0), lb) &&
+           !__builtin_add_overflow(block->at, old->ub, ub) &&
+           !__builtin_add_overflow(*ub, TP_MAX(last, (MPI_Aint)0), ub);
+}
+
+static bool
+are_sound(const struct tp_ampi_block *blocks, size_t count)
+{
+    MPI_Aint lb, ub, low = 0, high = 0, extent;
+    size_t size = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        if (blocks[i].length > 0 && !find_bounds(&blocks[i], &lb, &ub)) {
+            return false;
+        }
+        if (blocks[i].length > 0) {
+            low = TP_MIN(low, lb);
+            high = TP_MAX(high, ub);
+            size += blocks[i].length * blocks[i].type->size;
+        }
+        if (size > PTRDIFF_MAX || __builtin_sub_overflow(high, low, &extent)) {
+            return false;
+        }
+    }
+    return true;
+}
+
 /* Lower and upper bound, alignment and element of a block's type. */
 static void
 add_bounds(struct tp_ampi_type *type, const struct tp_ampi_block *block, bool is_first)
 {
     const struct tp_ampi_type *old = block->type;
-    MPI_Aint last = (MPI_Aint)(block->length - 1) * (old->ub - old->lb);
-    MPI_Aint lb = block->at + old->lb + TP_MIN(last, 0);
-    MPI_Aint ub = block->at + old->ub + TP_MAX(last, 0);
+    MPI_Aint lb, ub;
 
+    (void)find_bounds(block, &lb, &ub); /* which succeeds */
     type->lb = is_first ? lb : TP_MIN(type->lb, lb);
     type->ub = is_first ? ub : TP_MAX(type->ub, ub);
     type->align = TP_MAX(type->align, old->align);
@@ -277,10 +313,14 @@ int
 tp_ampi_type_make(const struct tp_ampi_block *blocks, size_t count,
                   const struct tp_ampi_contents *contents, struct tp_ampi_type **ret)
 {
-    struct tp_ampi_type *type = tp_zalloc(sizeof(*type), "MPI datatype");
+    struct tp_ampi_type *type;
     size_t runs = count_runs(blocks, count);
     bool is_first = true;
 
+    if (!are_sound(blocks, count)) {
+        return MPI_ERR_ARG;
+    }
+    type = tp_zalloc(sizeof(*type), "MPI datatype");
     if (type == NULL) {
         return MPI_ERR_NO_MEM;
     }

@@ -253,6 +253,7 @@ PMPI_Type_create_resized(MPI_Datatype old, MPI_Aint lb, MPI_Aint extent,
     const struct tp_ampi_type *type = tp_ampi_type_find(old);
     const MPI_Aint addresses[2] = {lb, extent};
     struct making m;
+    MPI_Aint ub = 0;
     int error;
 
     if (type == NULL) {
@@ -260,9 +261,10 @@ PMPI_Type_create_resized(MPI_Datatype old, MPI_Aint lb, MPI_Aint extent,
     }
     if (begin(&m, 1, 0)) {
         set_block(&m, 0, 0, 1, type);
+        m.error = __builtin_add_overflow(lb, extent, &ub) ? MPI_ERR_ARG : MPI_SUCCESS;
     }
     error = finish(&m, 1, MPI_COMBINER_RESIZED, addresses, 2, &old, 1, ret);
-    return error != MPI_SUCCESS ? error : set_bounds(*ret, lb, lb + extent);
+    return error != MPI_SUCCESS ? error : set_bounds(*ret, lb, ub);
 }
 TP_MPI_NAME(Type_create_resized);
 
