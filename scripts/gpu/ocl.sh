@@ -4,8 +4,9 @@
 # On a machine with an NVIDIA GPU and its OpenCL driver: an ordinary program, integration tests, the benchmark beside
 # the native driver with ordinary and with pinned memory, 1 GiB, and the flow example with the ratio to native speed,
 # each through a telpherd that serves the GPU. Parts: tests, latency, bandwidth, gigabyte, flow (all of them);
-# repeat_memory, which runs icd_memory RUNS times (100) on two servers and keeps all output of the runs that fail,
-# with the log level LOG (warn,executor:debug); wild, a kernel that writes outside of its allocation, with all logs;
+# pair, the flow example and the migration loop on two servers that share the GPU; repeat_memory, which runs
+# icd_memory RUNS times (100) on two servers and keeps all output of the runs that fail, with the log level LOG
+# (warn,executor:debug); wild, a kernel that writes outside of its allocation, with all logs;
 # differences, the table of docs/opencl-conformance.md.
 # ICD=libname chooses another driver, ROUNDS=n other than 3 turns, SPIN=time how long both sides spin, FLOW="options" what
 # the flow example computes. Needs nothing but the driver, an OpenCL loader, and python3 for a free port.
@@ -117,6 +118,22 @@ part_flow() {
         if (n <= 0 || r <= 0) { print "no figures of the flow"; exit 1 }
         printf "flow: %.1f of %.1f MLUPS, %.1f %% of native\n", r, n, 100 * r / n
         exit r < 0.95 * n }' || failed=$((failed + 1))
+}
+
+# Two sessions on one GPU: their servers pass borders of the flow, and the buffer of the loop, to each other.
+part_pair() {
+    local lbm=$build/examples/lbm/lbm before=$servers
+    servers=''
+    start_unix_servers 2 --spin "${SPIN:-auto}"
+    # shellcheck disable=SC2086 # several options
+    LINES_SHOWN=1 step pair-native 60 "$lbm" $FLOW --dump "$work/pair.field"
+    # shellcheck disable=SC2086
+    LINES_SHOWN=2 step pair-flow 120 "$build/bin/telpher" run -s "$servers" -- "$lbm" --devices 2 $FLOW \
+        --compare "$work/pair.field" --rtol 0 --atol 0
+    grep -q 'on 2 devices' "$results/pair-flow.txt" || failed=$((failed + 1))
+    OCL_ICD_VENDORS=$work/both TELPHER_SERVERS=$servers LINES_SHOWN=60 step pair-migrate 280 "$build/bin/telpher-bench" \
+        migrate --platform Telpher --rounds "${ROUNDS:-3}" --json "$results/pair-migrate.json"
+    servers=$before
 }
 
 "$build/bin/telpher" --version
