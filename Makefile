@@ -13,7 +13,7 @@ bootstrap = @scripts/bootstrap
 endif
 build = cmake --preset $(1) && cmake --build --preset $(1) -j $(JOBS)
 
-.PHONY: build demo test check bench install deb wheel check-tsan check-valgrind check-apps check-cts check-cluster check-random check-cross check-fuzz check-sizes check-soak fuzz-pack \
+.PHONY: build demo test check bench install deb wheel check-tsan check-valgrind check-apps check-cts check-cluster check-random check-random-drivers check-cross check-fuzz check-sizes check-soak fuzz-pack \
 	check-includes format tidy docs clean help bootstrap
 
 build: bootstrap ## build everything into build/dev
@@ -72,6 +72,8 @@ check-cluster: build ## telpher cluster in an allocation of a Slurm of its own, 
 
 check-random: build ## 20,000 random OpenCL programs on 1 to 4 servers, compared with the native driver
 	@scripts/check-random build/dev
+check-random-drivers: build ## 200 random OpenCL programs with each OpenCL driver of this machine
+	@RANDOM_PROGRAMS=200 scripts/check-drivers build/dev
 
 check-cross: build ## the client for 64-bit Arm, emulated, against a server of this machine
 	@scripts/bootstrap --with cross
