@@ -402,6 +402,7 @@ patterns() {
         grep -Eq '^8 +[0-9.]+ +Pass( +[0-9.]+){3}$' "$dir/out" || die "columns of osu_latency, $flavour"
         expect 0 $launch -n 2 "$osu/osu_allreduce" -m 4:16 -i 10 -f -T mpi_int
         grep -Eq '^16( +[0-9.]+){3} +10$' "$dir/out" || die "columns of osu_allreduce, $flavour"
+        expect 0 $launch -n 2 "$osu/osu_reduce" -m 4:16 -i 10 -k fixed:1 -a 8 -c
         expect 0 $launch -n 2 "$osu/osu_ibcast" -m 4:16 -i 10 -t 3
         grep -Eq '^16( +[0-9.]+){4}$' "$dir/out" || die "columns of osu_ibcast, $flavour"
         for sync in lock pscw fence; do

@@ -4,6 +4,7 @@
 
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "tools/cli.h"
@@ -113,6 +114,18 @@ read_sizes(void *place, const char *text)
     return cli_parse_sizes(text, 0, &o->min_bytes, &o->max_bytes);
 }
 
+/* OSU's fixed:RANK, or the number alone. */
+static bool
+read_root(void *place, const char *text)
+{
+    const char *digits = strncmp(text, "fixed:", 6) == 0 ? text + 6 : text;
+    char *end;
+    long root = strtol(digits, &end, 10);
+
+    *(int *)place = (int)root;
+    return digits[0] >= '0' && digits[0] <= '9' && *end == '\0' && root <= INT_MAX;
+}
+
 static bool
 read_buffers(void *place, const char *text)
 {
@@ -208,8 +221,8 @@ ranks_parse_options(int argc, char **argv, const struct ranks_pattern *pattern,
         CLI_CALL('w', "win-options", "KIND",
                  help_if(one_sided, "allocate, create or dynamic"), &o->memory,
                  read_window),
-        CLI_INT('k', "root-rank", "RANK", help_if(!pairs && sized, "root (0)"),
-                &o->root, 0, INT_MAX),
+        CLI_CALL('k', "root-rank", "[fixed:]RANK", help_if(!pairs && sized, "root (0)"),
+                 &o->root, read_root),
         CLI_CALL('T', "type", "TYPE",
                  help_if(!pairs && sized, "mpi_char, mpi_int or mpi_float"), &o->type,
                  read_type),
@@ -239,6 +252,8 @@ ranks_parse_options(int argc, char **argv, const struct ranks_pattern *pattern,
         {CLI_OPTION('u', "validation-warmup", "N", NULL, CLI_KIND_INT, &unused),
          .most = INT_MAX},
         {CLI_OPTION('M', "mem-limit", "BYTES", NULL, CLI_KIND_TEXT, &ignored)},
+        {CLI_OPTION('a', "array-size", "N", NULL, CLI_KIND_INT, &unused),
+         .most = INT_MAX},
     };
     char usage[512];
     int code;
