@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Resource limits of one session: settings of telpherd that its executors enforce. A
+ * Resource limits of one session and of one user: settings of telpherd that its executors enforce. A
  * request beyond a limit fails with an OpenCL error whose text names the option. The
  * session ends only if no single request can fail instead.
  */
@@ -21,6 +21,9 @@
     X(kernels, "max-kernels")                                                          \
     X(memory_bytes, "max-memory")                                                      \
     X(host_bytes, "max-host-memory")                                                   \
+    X(user_memory_bytes, "max-user-memory")                                            \
+    X(user_host_bytes, "max-user-host-memory")                                         \
+    X(user_objects, "max-user-objects")                                                \
     X(program_bytes, "max-program")                                                    \
     X(unread_bytes, "max-unread")                                                      \
     X(build_timeout_ns, "build-timeout")                                               \

@@ -6,7 +6,6 @@
  */
 #include "daemon/broker/admin.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -16,9 +15,9 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "base/text/text.h"
 #include "base/trace/log.h"
 #include "daemon/broker/broker.h"
+#include "daemon/broker/shares.h"
 
 enum { CONNS_MAX = 16 };
 
@@ -58,26 +57,6 @@ may_control(const struct admin_conn *a, const struct tp_broker_session *s)
     return s->peer.kind == AF_UNIX && user == a->user;
 }
 
-static void
-describe_owner(const struct tp_broker_session *s, char *dst, size_t size)
-{
-    char address[INET6_ADDRSTRLEN] = "unknown";
-    uint8_t name[16] = {0};
-    uid_t user;
-
-    memcpy(name, s->peer.name, sizeof(s->peer.name));
-    if (s->secured) {
-        (void)snprintf(dst, size, "%s", s->who);
-        tp_text_tame(dst, false);
-    } else if (s->peer.kind == AF_UNIX) {
-        memcpy(&user, name, sizeof(user));
-        (void)snprintf(dst, size, "user %lu", (unsigned long)user);
-    } else {
-        (void)inet_ntop((int)s->peer.kind, name, address, sizeof(address));
-        (void)snprintf(dst, size, "%s", address);
-    }
-}
-
 static const char *
 name_state(const struct tp_broker_session *s)
 {
@@ -109,7 +88,7 @@ list_sessions(struct tp_broker *b, struct admin_conn *a)
         if (s->pid == 0 || !may_control(a, s)) {
             continue;
         }
-        describe_owner(s, owner, sizeof(owner));
+        tp_broker_owner_of(s, owner, sizeof(owner));
         (void)snprintf(
             line, sizeof(line), "%ld\t%s\t%lld\t%s\n", (long)s->pid, name_state(s),
             (long long)(tp_clock_between(s->opened, now) / TP_CLOCK_S), owner);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Runs the event loop of the broker: descriptors, signals, startup and shutdown. */
 #include "daemon/broker/broker.h"
+#include "daemon/broker/shares.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -146,6 +147,9 @@ close_all(struct tp_broker *b)
     tp_broker_sessions_end(b);
     tp_broker_watch_close(b, &b->signals);
     tp_buf_fini(&b->facts);
+    if (b->share_fd > 0) {
+        (void)close(b->share_fd);
+    }
     (void)close(b->epoll_fd);
 }
 
@@ -173,6 +177,10 @@ open_all(struct tp_broker *b, struct tp_error *err)
         return tp_error_set_errno(err, errno, "cannot watch signals");
     }
     tp_broker_find_programs(b);
+    status = tp_broker_shares_open(b, err);
+    if (status != TELPHER_OK) {
+        return status;
+    }
     tp_broker_probe_start(b);
     while (b->probe.pid != 0 && !b->stopping) {
         handle_next_event(b);

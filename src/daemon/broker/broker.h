@@ -2,13 +2,7 @@
 /*
  * The broker accepts connections, reads prefaces, answers requests that need no driver,
  * and passes sockets to executors. It has one thread, never blocks, and loads no driver.
- *
- *   broker.c      event loop, signals, listeners
- *   listen.c      listening addresses and their access rules
- *   connection.c  one connection               client_user.c  identity of the peer
- *   sessions.c    sessions and their ends      spawn.c        starts executors
- *   handshakes.c  handshake processes          probe.c        runs the device probe
- *   relays.c      relays to other servers
+ * README.md lists the files.
  */
 #ifndef TELPHER_DAEMON_BROKER_BROKER_H
 #define TELPHER_DAEMON_BROKER_BROKER_H
@@ -24,6 +18,7 @@
 #include "core/session/proof.h"
 #include "daemon/broker/options.h"
 #include "daemon/control.h"
+#include "daemon/share.h"
 #include "wire/messages.h"
 
 enum {
@@ -104,6 +99,8 @@ struct tp_broker {
     struct tp_broker_ending endings[TP_BROKER_ENDINGS_MAX]; /**< a ring */
     size_t ending_count; /**< entries ever written */
     struct tp_broker_probe probe;
+    struct tp_share share; /**< page of device time; slots NULL: there is none */
+    int share_fd; /**< 0 = none */
     struct tp_buf facts;
     uint32_t platform_count, device_count;
     bool stopping;
@@ -118,15 +115,15 @@ struct tp_broker_pair {
     bool connected; /**< that has arrived */
 };
 
-/** A session, from its preface until its connection or its executor ends. */
+/** A session, from its preface until its connection or executor ends. */
 struct tp_broker_session {
     struct tp_list link; /**< broker->sessions */
     uint8_t id[TP_WIRE_SESSION_BYTES];
     struct tp_broker_watch control; /**< our end of the pair; -1 without executor */
-    struct tp_broker_watch
-        client; /**< copy of the command stream; sees the client go */
+    struct tp_broker_watch client; /**< command stream, copied: sees the client go */
     tp_ns opened;
     tp_ns gone_since; /**< the client has closed it; 0 = no */
+    uint32_t share_slot, share_user; /**< in the page; slot UINT32_MAX = none */
     bool stopped; /**< a signal has stopped the executor, which then sees nothing */
     pid_t pid; /**< of the executor; 0 = none */
     struct tp_broker_peer peer; /**< the session counts against its quota */
@@ -164,8 +161,7 @@ struct tp_broker_conn {
     struct tp_broker_handshake *handshake; /**< SHAKING: the handshake process */
     struct tp_conn *tls; /**< the connection with TLS or checksums; NULL = plain */
     char who[TP_TLS_WHO_BYTES]; /**< with TLS: the key or certificate of the client */
-    uint8_t
-        clear[TP_WIRE_PREFACE_BYTES]; /**< with TLS: the preface received in clear */
+    uint8_t clear[TP_WIRE_PREFACE_BYTES]; /**< with TLS: preface received in clear */
     bool resumes; /**< of another server: its stream outlives the connection */
     bool start_pending; /**< START was received; it is executed once `out` is sent */
     uint32_t platform; /**< of that START */
@@ -178,8 +174,7 @@ struct tp_broker_conn {
     struct tp_wire_header header;
     struct tp_session_numbers numbers;
     struct tp_broker_session *session; /**< command: owned; bulk: waits for it */
-    struct tp_broker_session
-        *asks_end_of; /**< a LAST_WORDS request waits for its end */
+    struct tp_broker_session *asks_end_of; /**< for LAST_WORDS */
     uint64_t end_request;
     uint8_t *in; /**< buffer of in_need bytes */
     size_t in_have, in_need;
@@ -295,12 +290,12 @@ telpher_status tp_broker_spawn_relay(struct tp_broker *b, int fd, pid_t *ret_pid
 
 /**
  * Starts the executor program.
- * @param probe true: with --probe, and @p fd becomes its standard output; else @p fd
- *              becomes TP_CONTROL_FD
+ * @param s  NULL: with --probe, and @p fd becomes its standard output; else @p fd becomes
+ *           TP_CONTROL_FD
  * @return OK; IO, with the reason in @p err
  */
-telpher_status tp_broker_spawn(struct tp_broker *b, bool probe, int fd, pid_t *ret_pid,
-                               struct tp_error *err);
+telpher_status tp_broker_spawn(struct tp_broker *b, const struct tp_broker_session *s,
+                               int fd, pid_t *ret_pid, struct tp_error *err);
 /** Finds the paths of the executor and the handshake program. */
 void tp_broker_find_programs(struct tp_broker *b);
 /** "killed by signal 11 (Segmentation fault)" or "ended with status 1"; "" for 0. */

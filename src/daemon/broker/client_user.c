@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Identifies the peer of a connection for quotas. */
+#include <arpa/inet.h>
 #include <netinet/in.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 
+#include "base/text/text.h"
 #include "daemon/broker/broker.h"
+#include "daemon/broker/shares.h"
 
 /* An IPv6 network gives a host as many addresses as it wants, so a /64 counts as one
  * peer. */
@@ -51,4 +55,24 @@ bool
 tp_broker_peer_equal(const struct tp_broker_peer *a, const struct tp_broker_peer *b)
 {
     return a->kind == b->kind && memcmp(a->name, b->name, sizeof(a->name)) == 0;
+}
+
+void
+tp_broker_owner_of(const struct tp_broker_session *s, char *dst, size_t size)
+{
+    char address[INET6_ADDRSTRLEN] = "unknown";
+    uint8_t name[16] = {0};
+    uid_t user;
+
+    memcpy(name, s->peer.name, sizeof(s->peer.name));
+    if (s->secured) {
+        (void)snprintf(dst, size, "%s", s->who);
+        tp_text_tame(dst, false);
+    } else if (s->peer.kind == AF_UNIX) {
+        memcpy(&user, name, sizeof(user));
+        (void)snprintf(dst, size, "user %lu", (unsigned long)user);
+    } else {
+        (void)inet_ntop((int)s->peer.kind, name, address, sizeof(address));
+        (void)snprintf(dst, size, "%s", address);
+    }
 }

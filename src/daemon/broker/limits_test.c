@@ -221,6 +221,62 @@ test_memory(void **state)
     close_session();
 }
 
+/* All sessions of a user count together, and what an ended one had may be had again. */
+static void
+test_user_memory(void **state)
+{
+    const char *const options[] = {"--max-user-memory", "1M", NULL};
+    struct tp_wire_context_create other_context = {.devices = TEST_IDS(0)};
+    struct tp_wire_buffer_create large = {.flags = CL_MEM_READ_WRITE,
+                                          .size = 700 << 10};
+    struct test_session other;
+    tp_ns deadline;
+    bool refused;
+
+    (void)state;
+    open_session(options);
+    test_session_open(&other, &the_daemon);
+    (void)test_session_start(&other);
+    other_context.context = large.context = test_id(&other, TP_WIRE_KIND_CONTEXT);
+    large.mem = test_id(&other, TP_WIRE_KIND_MEM);
+    test_put(&other, TP_WIRE_CONTEXT_CREATE, &other_context);
+    test_put(&other, TP_WIRE_BUFFER_CREATE, &large);
+    test_expect_alive(&other);
+    (void)make_buffer_of(200 << 10);
+    expect_alive();
+    expect_refused(make_buffer_of(512 << 10), CL_MEM_OBJECT_ALLOCATION_FAILURE,
+                   "--max-user-memory");
+    test_session_close(&other);
+    deadline = tp_clock_deadline(TEST_SECONDS * TP_CLOCK_S);
+    do { /* telpherd returns the amount a little after the end of the process */
+        struct tp_wire_failed failed;
+
+        (void)make_buffer_of(512 << 10);
+        test_expect_alive(&s);
+        refused = test_count(&s, TP_WIRE_FAILED) > 0;
+        if (refused) {
+            test_expect(&s, TP_WIRE_FAILED, &failed);
+            tp_clock_sleep(10 * TP_CLOCK_MS);
+        }
+    } while (refused && !tp_clock_passed(deadline));
+    assert_false(refused);
+    close_session();
+}
+
+static void
+test_user_objects(void **state)
+{
+    const char *const options[] = {"--max-user-objects", "20", NULL};
+
+    (void)state;
+    open_session(options);
+    for (int i = 0; i < 30; i++) {
+        (void)make_buffer_of(64);
+    }
+    (void)test_expect_end(&s);
+    close_session();
+}
+
 static uint64_t
 next_transfer(void)
 {
@@ -361,7 +417,8 @@ main(int argc, char **argv)
         cmocka_unit_test(test_text),         cmocka_unit_test(test_kinds),
         cmocka_unit_test(test_memory),       cmocka_unit_test(test_program_size),
         cmocka_unit_test(test_held_content), cmocka_unit_test(test_late_content),
-        cmocka_unit_test(test_ten_thousand),
+        cmocka_unit_test(test_ten_thousand), cmocka_unit_test(test_user_memory),
+        cmocka_unit_test(test_user_objects),
     };
 
     if (argc > 1) {

@@ -11,6 +11,7 @@
 #include "base/trace/log.h"
 #include "daemon/broker/broker.h"
 #include "daemon/broker/options.h"
+#include "daemon/broker/shares.h"
 #include "transport/tcp/tcp.h"
 
 /* Validates the settings without applying them. */
@@ -24,6 +25,9 @@ check_settings(const struct tp_daemon_options *options)
     if (strlen(options->socket) >= sizeof(((struct sockaddr_un *)NULL)->sun_path)) {
         status = tp_error_set(&err, TELPHER_ERR_INVALID,
                               "socket path is longer than 107 characters");
+    }
+    if (status == TELPHER_OK) {
+        status = tp_broker_shares_check(options, &err);
     }
     for (size_t i = 0; i < options->listen.count && status == TELPHER_OK; i++) {
         status = tp_tcp_parse_address(options->listen.items[i], &address, &err);

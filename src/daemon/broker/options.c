@@ -55,6 +55,10 @@ static const struct option long_options[] = {
     {"max-kernels", required_argument, NULL, OPT_SETTING},
     {"max-memory", required_argument, NULL, OPT_SETTING},
     {"max-host-memory", required_argument, NULL, OPT_SETTING},
+    {"max-user-objects", required_argument, NULL, OPT_SETTING},
+    {"max-user-memory", required_argument, NULL, OPT_SETTING},
+    {"max-user-host-memory", required_argument, NULL, OPT_SETTING},
+    {"share", required_argument, NULL, OPT_SETTING},
     {"max-program", required_argument, NULL, OPT_SETTING},
     {"max-unread", required_argument, NULL, OPT_SETTING},
     {"keep-session", required_argument, NULL, OPT_SETTING},
@@ -127,6 +131,13 @@ static const char help_text[] =
     "  --max-kernels N          kernels of one session (default: 262144)\n"
     "  --max-memory SIZE        device memory of one session (default: 0, no limit)\n"
     "  --max-host-memory SIZE   content under way in one session (default: 4G)\n"
+    "  --max-user-objects N     objects and commands of one user in all sessions\n"
+    "                           (default: 0, no limit)\n"
+    "  --max-user-memory SIZE   device memory of one user (default: 0, no limit)\n"
+    "  --max-user-host-memory SIZE content under way of one user (default: 0, no "
+    "limit)\n"
+    "  --share USER=WEIGHT      part of the device time of a user's session beside\n"
+    "                           others (default: 1); may be given several times\n"
     "  --max-program SIZE       source or binaries of a program (default: 256M)\n"
     "  --keep-session TIME      sessions wait for clients whose connection was lost\n"
     "                           (default: 60s; 0 = they end)\n"
@@ -156,7 +167,7 @@ static const char help_text[] =
 /* The parsed command line, before it is applied. */
 struct parsed {
     const char *config_path;
-    bool seen_listen, seen_device, seen_relay_to;
+    bool seen_listen, seen_device, seen_relay_to, seen_share;
 };
 
 static enum tp_daemon_verdict
@@ -249,6 +260,9 @@ parse_settings(int argc, char **argv, struct parsed *p, struct tp_daemon_options
         } else if (strcmp(name, "device") == 0) {
             status =
                 set_option(o->config, name, optarg, &o->device, &p->seen_device, &err);
+        } else if (strcmp(name, "share") == 0) {
+            status =
+                set_option(o->config, name, optarg, &o->share, &p->seen_share, &err);
         } else {
             status = tp_config_set(o->config, name, optarg != NULL ? optarg : "yes",
                                    name, &err);

@@ -33,7 +33,8 @@ struct tp_daemon_options {
     uint64_t max_sessions;
     uint64_t max_user_sessions;
     uint64_t max_half_open;
-    struct tp_daemon_limits limits; /**< per session */
+    struct tp_config_list share; /**< USER=WEIGHT */
+    struct tp_daemon_limits limits; /**< per session and per user */
     uint64_t spin_ns; /**< or TP_SPIN_AUTO */
     char *cache; /**< "" = default path, "none" = no cache */
     uint64_t cache_size; /**< [bytes] per user */

@@ -92,7 +92,7 @@ tp_broker_probe_start(struct tp_broker *b)
         tp_error("broker", "cannot ask the drivers: %s", tp_error_text(&err));
         return;
     }
-    status = tp_broker_spawn(b, true, pipe_fds[1], &p->pid, &err);
+    status = tp_broker_spawn(b, NULL, pipe_fds[1], &p->pid, &err);
     (void)close(pipe_fds[1]);
     if (status != TELPHER_OK) {
         tp_error("broker", "cannot ask the drivers: %s; see --executor",

@@ -20,6 +20,7 @@
 #include "base/text/hex.h"
 #include "base/trace/log.h"
 #include "daemon/broker/broker.h"
+#include "daemon/broker/shares.h"
 
 #define STOPPED_GRACE (5 * TP_CLOCK_S) /* for a stopped one whose client has gone */
 #define END_GRACE (1 * TP_CLOCK_S) /* for executors to end by themselves */
@@ -75,6 +76,7 @@ tp_broker_session_open(struct tp_broker *b, const struct tp_broker_peer *peer,
         return status;
     }
     s->control.fd = s->client.fd = -1;
+    s->share_slot = UINT32_MAX;
     s->peer = *peer;
     s->opened = tp_clock_ns();
     tp_list_init(&s->link);
@@ -101,6 +103,7 @@ tp_broker_session_close(struct tp_broker *b, struct tp_broker_session *s)
     tp_list_for_each_entry_safe(struct tp_broker_pair, pair, &s->pairs, link) {
         free_pair(s, pair);
     }
+    tp_broker_share_free(b, s);
     tp_broker_watch_close(b, &s->control);
     tp_broker_watch_close(b, &s->client);
     tp_list_remove(&s->link);
@@ -344,8 +347,9 @@ tp_broker_session_start(struct tp_broker *b, struct tp_broker_conn *c,
         return tp_error_set(err, TELPHER_ERR_LIMIT, "no descriptor left on the server");
     }
     status = send_session(b, s, c, pair[0]);
+    tp_broker_share_take(b, s);
     if (status == TELPHER_OK) {
-        status = tp_broker_spawn(b, false, pair[1], &s->pid, err);
+        status = tp_broker_spawn(b, s, pair[1], &s->pid, err);
     }
     (void)close(pair[1]);
     if (status != TELPHER_OK) {

@@ -91,7 +91,7 @@ make_environment(void)
 /* Numbers as text. */
 struct numbers {
     char limits[TP_DAEMON_LIMIT_COUNT][TP_DAEMON_LIMIT_TEXT];
-    char spin[32], cache_size[32];
+    char spin[32], cache_size[32], share[32];
     char cache[1024];
 };
 
@@ -118,11 +118,12 @@ find_cache(const struct tp_daemon_options *o, char *dst, size_t size)
 
 /* Arguments point into the options and into @p text. */
 static const char **
-make_arguments(const struct tp_broker *b, bool probe, struct numbers *text)
+make_arguments(const struct tp_broker *b, const struct tp_broker_session *s,
+               struct numbers *text)
 {
     const struct tp_daemon_options *o = b->options;
     const char **argv = tp_alloc_array(
-        2 * (o->device.count + TP_DAEMON_LIMIT_COUNT) + 26, sizeof(*argv), "arguments");
+        2 * (o->device.count + TP_DAEMON_LIMIT_COUNT) + 28, sizeof(*argv), "arguments");
     size_t n = 0;
 
     if (argv == NULL) {
@@ -131,7 +132,7 @@ make_arguments(const struct tp_broker *b, bool probe, struct numbers *text)
     (void)snprintf(text->spin, sizeof(text->spin), "%llu",
                    (unsigned long long)o->spin_ns);
     argv[n++] = b->executor;
-    argv[n++] = probe ? "--probe" : "--serve";
+    argv[n++] = s == NULL ? "--probe" : "--serve";
     argv[n++] = "--log";
     argv[n++] = o->base.log;
     argv[n++] = "--log-format";
@@ -152,6 +153,12 @@ make_arguments(const struct tp_broker *b, bool probe, struct numbers *text)
     argv[n++] = text->cache;
     argv[n++] = "--cache-size";
     argv[n++] = text->cache_size;
+    if (s != NULL && s->share_slot < b->share.slot_count) {
+        (void)snprintf(text->share, sizeof(text->share), "%u/%u", s->share_slot,
+                       b->share.slot_count);
+        argv[n++] = "--share";
+        argv[n++] = text->share;
+    }
     for (size_t i = 0; i < o->device.count; i++) {
         argv[n++] = "--device";
         argv[n++] = o->device.items[i];
@@ -177,7 +184,7 @@ set_attributes(posix_spawnattr_t *attr)
 
 /* All other descriptors of the broker are close-on-exec. */
 static void
-set_descriptors(posix_spawn_file_actions_t *actions, bool probe, int fd)
+set_descriptors(posix_spawn_file_actions_t *actions, bool probe, int fd, int share_fd)
 {
     (void)posix_spawn_file_actions_addopen(actions, 0, "/dev/null", O_RDONLY, 0);
     if (probe) {
@@ -186,11 +193,14 @@ set_descriptors(posix_spawn_file_actions_t *actions, bool probe, int fd)
         (void)posix_spawn_file_actions_adddup2(actions, fd, TP_CONTROL_FD);
         (void)posix_spawn_file_actions_addopen(actions, 1, "/dev/null", O_WRONLY, 0);
     }
+    if (share_fd > 0) {
+        (void)posix_spawn_file_actions_adddup2(actions, share_fd, TP_SHARE_FD);
+    }
 }
 
 /* Starts a program. Frees @p argv. */
 static telpher_status
-spawn_program(const char **argv, bool probe, int fd, pid_t *ret_pid,
+spawn_program(const char **argv, bool probe, int fd, int share_fd, pid_t *ret_pid,
               struct tp_error *err)
 {
     posix_spawn_file_actions_t actions;
@@ -203,7 +213,7 @@ spawn_program(const char **argv, bool probe, int fd, pid_t *ret_pid,
 
         (void)posix_spawn_file_actions_init(&actions);
         (void)posix_spawnattr_init(&attr);
-        set_descriptors(&actions, probe, fd);
+        set_descriptors(&actions, probe, fd, share_fd);
         set_attributes(&attr);
         error = posix_spawn(ret_pid, argv[0], &actions, &attr,
                             (char *const *)(uintptr_t)argv, env);
@@ -219,12 +229,13 @@ spawn_program(const char **argv, bool probe, int fd, pid_t *ret_pid,
 }
 
 telpher_status
-tp_broker_spawn(struct tp_broker *b, bool probe, int fd, pid_t *ret_pid,
-                struct tp_error *err)
+tp_broker_spawn(struct tp_broker *b, const struct tp_broker_session *s, int fd,
+                pid_t *ret_pid, struct tp_error *err)
 {
     struct numbers text;
 
-    return spawn_program(make_arguments(b, probe, &text), probe, fd, ret_pid, err);
+    return spawn_program(make_arguments(b, s, &text), s == NULL, fd,
+                         s != NULL ? b->share_fd : 0, ret_pid, err);
 }
 
 telpher_status
@@ -255,7 +266,7 @@ tp_broker_spawn_handshake(struct tp_broker *b, int fd, pid_t *ret_pid,
             argv[n++] = pairs[i].value;
         }
     }
-    return spawn_program(argv, false, fd, ret_pid, err);
+    return spawn_program(argv, false, fd, 0, ret_pid, err);
 }
 
 telpher_status
@@ -274,7 +285,7 @@ tp_broker_spawn_relay(struct tp_broker *b, int fd, pid_t *ret_pid, struct tp_err
     for (size_t i = 0; i < to->count; i++) {
         argv[n++] = to->items[i];
     }
-    return spawn_program(argv, false, fd, ret_pid, err);
+    return spawn_program(argv, false, fd, 0, ret_pid, err);
 }
 
 void

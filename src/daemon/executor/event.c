@@ -153,6 +153,9 @@ settle_event(struct tp_exec_event *ev, cl_int status)
         }
     }
     if (was_pending) {
+        if (ev->is_kernel) {
+            tp_exec_pace_end(ev->obj.x);
+        }
         ev->failed = status < 0;
         if (ev->transfer == 0) {
             free_content(ev);
@@ -446,6 +449,9 @@ tp_exec_event_submitted(struct tp_exec_event *ev)
         sweep_completed(q, &dead); /* releases the lock meanwhile */
     }
     tp_list_push_back(&q->pending, &ev->link);
+    if (ev->is_kernel) {
+        tp_exec_pace_begin(x);
+    }
     notify = ev->notify || ev->transfer != 0; /* content follows */
     tp_mutex_unlock(&x->done_lock);
     open_all(&dead);

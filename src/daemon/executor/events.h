@@ -43,6 +43,7 @@ struct tp_exec_event {
     _Atomic bool is_set; /**< user event: it has its status */
     bool is_move; /**< completed by large_transfer.c */
     bool is_whole; /**< marker or barrier that waits for all earlier commands */
+    bool is_kernel; /**< a launch, or the marker after some; counted in pace.c */
     bool is_barrier; /**< out of order: later commands wait for it */
     bool notify; /**< the client wants DONE; done_lock */
     bool done; /**< DONE has been appended; done_lock */
@@ -165,6 +166,17 @@ void tp_exec_user_event_end(struct tp_exec_event *ev, cl_int status);
 /** Unregisters a user event that has been set or cannot be set any more. May be called
  *  more than once. Any thread, without locks; the caller holds @p ev. */
 void tp_exec_user_event_close(struct tp_exec_event *ev);
+
+/* ---- pace.c ---- */
+
+/**
+ * Waits while the session is ahead of its share of the device, before a kernel is passed to
+ * the driver. Reader only. @return true: the kernel needs an event with a callback
+ */
+bool tp_exec_pace(struct tp_exec_queue *q);
+/** Counts a kernel that is pending, or has ended. Any thread. */
+void tp_exec_pace_begin(struct tp_exec *x);
+void tp_exec_pace_end(struct tp_exec *x);
 
 /* ---- held_events.c ---- */
 

@@ -6,7 +6,7 @@
  *   session.c     state of a new session       session_end.c  end of a session
  *   event.c       completion of events         user_event.c   user events
  *   event_look.c  states of commands           flush.c        when queues are flushed
- *   held_events.c failed events kept alive
+ *   held_events.c failed events kept alive        pace.c      shares of device time
  *   watchdog.c    commands without progress    printf.c       output of kernels
  *   pinned.c      pinned host memory           quirks.c       table of driver quirks
  *   objects/      id table, devices, contexts, queues, buffers, images, kernels
@@ -43,6 +43,7 @@
 #include "daemon/executor/pinned.h"
 #include "daemon/executor/transfer/transfer.h"
 #include "daemon/limits.h"
+#include "daemon/share.h"
 #include "device/host/staging.h"
 #include "device/opencl/commands.h"
 #include "device/opencl/domain.h"
@@ -73,6 +74,9 @@ struct tp_exec {
     struct tp_map objects; /**< reader only */
     struct tp_daemon_limits limits;
     _Atomic uint64_t kind_count[TP_EXEC_KINDS]; /**< objects alive, by tp_wire_kind */
+    struct tp_share_member share; /**< with the sessions of others */
+    tp_ns contended_at; /**< when it was last looked; reader only */
+    bool contended; /**< others use the device, too; reader only */
     struct tp_budget memory; /**< [bytes] of buffers */
     struct tp_budget host; /**< [bytes] of content in transit */
     tp_ns spin_ns; /**< spin time of the reader before it sleeps */

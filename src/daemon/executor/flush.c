@@ -162,6 +162,7 @@ tp_exec_queue_mark(struct tp_exec_queue *q)
     ev->call = "clEnqueueMarkerWithWaitList";
     ev->queue = q;
     ev->queue_id = q->obj.id;
+    ev->is_kernel = true;
     tp_exec_ref(&q->obj);
     if (x->cl.EnqueueMarkerWithWaitList(q->native, 0, NULL, &ev->native) !=
         CL_SUCCESS) {

@@ -55,7 +55,7 @@ tp_exec_release_native(struct tp_exec *x, cl_event native)
     }
     hold = tp_zalloc(sizeof(*hold), "hold");
     if (hold != NULL) { /* without memory, the event leaks until the process ends */
-        atomic_fetch_add(&x->object_count, 1); /* the next object checks the limit */
+        tp_exec_count_late(x); /* the next object checks the limit */
         hold->native = native;
         hold->made = atomic_load(&x->events_made);
         push_hold(x, hold);

@@ -6,6 +6,7 @@
  */
 #include <errno.h>
 #include <getopt.h>
+#include <inttypes.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -38,6 +39,7 @@ struct arguments {
     uint64_t spin_ns;
     struct tp_exec_cache_params cache;
     const char *peer_address;
+    uint32_t share_slot, share_count; /**< count 0: no page */
     const char *patterns[PATTERNS_MAX];
     size_t pattern_count;
 };
@@ -184,6 +186,24 @@ start_session(struct tp_exec *x, const struct arguments *a, struct tp_error *err
     return status;
 }
 
+/* Joins the sessions that share the devices. Without memory for it, it shares nothing. */
+static void
+join_share(struct tp_exec *x, const struct arguments *a)
+{
+    const uint64_t max[TP_SHARE_AMOUNT_COUNT] = {
+        [TP_SHARE_memory] = x->limits.user_memory_bytes,
+        [TP_SHARE_host] = x->limits.user_host_bytes,
+        [TP_SHARE_objects] = x->limits.user_objects};
+
+    if (a->share_count > 0) {
+        if (tp_share_map(&x->share.share, TP_SHARE_FD, a->share_count) != TELPHER_OK) {
+            tp_warn("executor", "no memory to share the devices in turns");
+        }
+        (void)close(TP_SHARE_FD);
+    }
+    tp_share_join(&x->share, a->share_slot, max);
+}
+
 static int
 run_session(struct tp_exec *x, const struct arguments *a)
 {
@@ -194,6 +214,7 @@ run_session(struct tp_exec *x, const struct arguments *a)
     int exit_status;
 
     x->limits = a->limits;
+    join_share(x, a);
     x->peers.address = a->peer_address;
     exit_status = receive_session(x, room, sizeof(room));
     if (exit_status != EX_OK) {
@@ -230,6 +251,7 @@ static const struct option long_options[] = {
     {"cache", required_argument, NULL, 'c'},
     {"cache-size", required_argument, NULL, 'C'},
     {"peer-address", required_argument, NULL, 'a'},
+    {"share", required_argument, NULL, 'h'},
     {"device", required_argument, NULL, 'd'},
     {"quirks", no_argument, NULL, 'q'},
     {"version", no_argument, NULL, 'v'},
@@ -264,6 +286,11 @@ take_option(struct arguments *a, int opt)
     case 'a':
         a->peer_address = optarg;
         return EX_OK;
+    case 'h':
+        return sscanf(optarg, "%" SCNu32 "/%" SCNu32, &a->share_slot,
+                      &a->share_count) == 2
+                   ? EX_OK
+                   : EX_USAGE;
     case 'C':
         a->cache.size_max = strtoull(optarg, NULL, 10);
         return EX_OK;

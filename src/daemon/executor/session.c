@@ -94,6 +94,10 @@ tp_exec_prepare(struct tp_exec *x)
     tp_list_init(&x->user_events);
     x->memory.max = x->limits.memory_bytes;
     x->host.max = x->limits.host_bytes;
+    if (x->share.slot != NULL) {
+        x->memory.outer = &x->share.outer[TP_SHARE_memory];
+        x->host.outer = &x->share.outer[TP_SHARE_host];
+    }
     tp_exec_pins_init(x);
     tp_exec_peers_init(x);
     tp_list_init(&x->dirty);

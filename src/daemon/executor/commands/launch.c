@@ -55,6 +55,23 @@ end_untracked(struct tp_exec_command *c)
     return TELPHER_OK;
 }
 
+/* Has the driver call back, so that the session sees the kernel end. */
+static telpher_status
+end_paced(struct tp_exec_command *c)
+{
+    struct tp_exec_event *ev = c->ev;
+    bool notify = ev->notify;
+    telpher_status status;
+
+    tp_exec_ref(&ev->obj);
+    status = tp_exec_end(c);
+    if (!notify && ev->native != NULL && !atomic_load(&ev->hooked)) {
+        tp_exec_event_watch(ev);
+    }
+    tp_exec_unref(&ev->obj);
+    return status;
+}
+
 /* Sizes of a LAUNCH: offset, global, local, three of each at most. */
 struct sizes {
     size_t value[9];
@@ -67,13 +84,25 @@ tp_exec_launch_is_proper(const struct tp_wire_launch *m)
            (m->sizes.count == 2 * m->dims || m->sizes.count == 3 * m->dims);
 }
 
+/* Finds a queue, also a poisoned one: its commands fail, but what they say of their kernels
+ * counts for other queues. */
+static struct tp_exec_queue *
+queue_of(struct tp_exec *x, uint64_t id)
+{
+    struct tp_exec_object *o =
+        tp_wire_id_kind(id) == TP_WIRE_KIND_QUEUE ? tp_map_get(&x->objects, id) : NULL;
+
+    return o != NULL ? tp_container_of(o, struct tp_exec_queue, obj) : NULL;
+}
+
 static telpher_status
 run_launch(struct tp_exec *x, const struct tp_wire_launch *m)
 {
     struct tp_exec_command c;
     struct tp_exec_kernel *k;
     struct sizes s;
-    bool has_local, tracked = true;
+    struct tp_exec_queue *q = queue_of(x, m->queue);
+    bool has_local, tracked = true, paced = q != NULL && tp_exec_pace(q);
     telpher_status status =
         tp_exec_begin(x, &c, "clEnqueueNDRangeKernel", &TP_EXEC_HEAD(m));
 
@@ -91,25 +120,17 @@ run_launch(struct tp_exec *x, const struct tp_wire_launch *m)
         c.error = tp_exec_check_args(k);
     }
     if (c.error == 0) {
-        tracked = needs_event(&c);
+        tracked = needs_event(&c) || paced;
+        c.ev->is_kernel = tracked;
         memcpy(c.ev->kernel, k->name, sizeof(c.ev->kernel));
         c.error = x->cl.EnqueueNDRangeKernel(
             c.queue->native, k->native, m->dims, s.value, s.value + m->dims,
             has_local ? &s.value[(size_t)2 * m->dims] : NULL, c.wait_count, c.waits,
             tracked ? &c.ev->native : NULL);
     }
-    return c.error == 0 && !tracked ? end_untracked(&c) : tp_exec_end(&c);
-}
-
-/* Finds a queue, also a poisoned one: its commands fail, but what they say of their kernels
- * counts for other queues. */
-static struct tp_exec_queue *
-queue_of(struct tp_exec *x, uint64_t id)
-{
-    struct tp_exec_object *o =
-        tp_wire_id_kind(id) == TP_WIRE_KIND_QUEUE ? tp_map_get(&x->objects, id) : NULL;
-
-    return o != NULL ? tp_container_of(o, struct tp_exec_queue, obj) : NULL;
+    return c.error == 0 && !tracked ? end_untracked(&c)
+           : c.error == 0 && paced  ? end_paced(&c)
+                                    : tp_exec_end(&c);
 }
 
 telpher_status

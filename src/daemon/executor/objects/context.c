@@ -336,7 +336,7 @@ tp_exec_mem_charge(struct tp_exec_mem *mem, uint64_t size)
     }
     if (!tp_budget_take(&x->memory, size)) {
         (void)tp_exec_refuse(&mem->obj, CL_MEM_OBJECT_ALLOCATION_FAILURE,
-                             "--max-memory");
+                             "--max-memory or --max-user-memory");
         return false;
     }
     mem->charged = size;

@@ -36,9 +36,34 @@ static const struct kind {
                              tp_exec_export_free},
 };
 
+/* The user's objects, if they are limited: the counter is shared with other processes. */
+static const struct tp_budget_outer *
+objects_of_user(const struct tp_exec *x)
+{
+    const struct tp_budget_outer *o = &x->share.outer[TP_SHARE_objects];
+
+    return o->max != 0 ? o : NULL;
+}
+
+static void
+count_for_user(struct tp_exec *x)
+{
+    const struct tp_budget_outer *o = objects_of_user(x);
+
+    if (o == NULL || tp_budget_outer_take(o, 1)) {
+        return;
+    }
+    if (!tp_exec_cache_give_way(x) || !tp_budget_outer_take(o, 1)) {
+        tp_exec_die(x, TELPHER_ERR_LIMIT,
+                    "more objects and commands under way than one user may have "
+                    "(--max-user-objects)");
+    }
+}
+
 void
 tp_exec_count(struct tp_exec *x)
 {
+    count_for_user(x);
     if (atomic_fetch_add(&x->object_count, 1) >= x->limits.objects &&
         (!tp_exec_cache_give_way(x) ||
          atomic_load(&x->object_count) > x->limits.objects)) {
@@ -73,8 +98,23 @@ count_kind(struct tp_exec_object *o)
 }
 
 void
+tp_exec_count_late(struct tp_exec *x)
+{
+    const struct tp_budget_outer *o = objects_of_user(x);
+
+    if (o != NULL) {
+        atomic_fetch_add(o->all, 1);
+        atomic_fetch_add(o->own, 1);
+    }
+    atomic_fetch_add(&x->object_count, 1);
+}
+
+void
 tp_exec_uncount(struct tp_exec *x, uint64_t count)
 {
+    if (objects_of_user(x) != NULL) {
+        tp_budget_outer_give(objects_of_user(x), count);
+    }
     atomic_fetch_sub(&x->object_count, count);
 }
 
@@ -172,7 +212,7 @@ void
 tp_exec_unref(struct tp_exec_object *o)
 {
     if (o != NULL && tp_refcount_put(&o->refs)) {
-        atomic_fetch_sub(&o->x->object_count, 1);
+        tp_exec_uncount(o->x, 1);
         if ((unsigned)o->kind < TP_EXEC_KINDS && o->id != 0) {
             atomic_fetch_sub(&o->x->kind_count[o->kind], 1);
         }

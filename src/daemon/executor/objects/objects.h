@@ -126,6 +126,8 @@ telpher_status tp_exec_create(struct tp_exec *x, uint64_t id, enum tp_wire_kind 
 /** Counts a new object; ends the session if there are too many. Reader only. */
 void tp_exec_count(struct tp_exec *x);
 /** Subtracts freed objects from the count. Any thread. */
+/** Counts one without a check. */
+void tp_exec_count_late(struct tp_exec *x);
 void tp_exec_uncount(struct tp_exec *x, uint64_t count);
 /** Finds a valid object. @return 0, the CL error for an invalid id, or its poison */
 int32_t tp_exec_find(struct tp_exec *x, uint64_t id, enum tp_wire_kind kind,

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Owners of sessions, and the slot of each session in the page of device time. */
+#ifndef TELPHER_DAEMON_BROKER_SHARES_H
+#define TELPHER_DAEMON_BROKER_SHARES_H
+
+#include "daemon/broker/broker.h"
+
+/** Names the owner of a session: its TLS key, "user N", or an address. */
+void tp_broker_owner_of(const struct tp_broker_session *s, char *dst, size_t size);
+
+/** Checks the weights in the settings. @return OK; INVALID, with the reason in @p err */
+telpher_status tp_broker_shares_check(const struct tp_daemon_options *o,
+                                      struct tp_error *err);
+/** Creates the page that executors share. @return OK; else the reason in @p err */
+telpher_status tp_broker_shares_open(struct tp_broker *b, struct tp_error *err);
+/** Takes a slot for a session that starts, and frees it. */
+void tp_broker_share_take(struct tp_broker *b, struct tp_broker_session *s);
+void tp_broker_share_free(struct tp_broker *b, struct tp_broker_session *s);
+
+#endif
