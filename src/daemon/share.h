@@ -7,7 +7,7 @@
  * time*: its device time divided by its weight. The holder of the turn passes kernels to the
  * driver until its virtual time exceeds that of another by a slice; its kernels end, and the
  * next takes the turn. A kernel that exceeds TP_SHARE_TURN_MAX no longer excludes others:
- * then each is charged its part of the time (decision 37).
+ * then each is charged its part of the time (decision 39).
  *
  * An executor writes only its own slot, except for `floor` and the counters of its user.
  */
