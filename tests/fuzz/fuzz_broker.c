@@ -66,7 +66,8 @@ static tp_ns passed; /* of time, by steps */
 
 pid_t __wrap_waitpid(pid_t pid, int *status, int flags);
 int __wrap_kill(pid_t pid, int signal);
-telpher_status __wrap_tp_broker_spawn(struct tp_broker *b, bool probe, int fd,
+telpher_status __wrap_tp_broker_spawn(struct tp_broker *b,
+                                      const struct tp_broker_session *s, int fd,
                                       pid_t *ret_pid, struct tp_error *err);
 telpher_status __wrap_tp_broker_spawn_handshake(struct tp_broker *b, int fd,
                                                 pid_t *ret_pid, struct tp_error *err);
@@ -129,11 +130,11 @@ spawn(int fd, bool is_handshake, pid_t *ret_pid, struct tp_error *err)
 }
 
 telpher_status
-__wrap_tp_broker_spawn(struct tp_broker *b, bool probe, int fd, pid_t *ret_pid,
-                       struct tp_error *err)
+__wrap_tp_broker_spawn(struct tp_broker *b, const struct tp_broker_session *s, int fd,
+                       pid_t *ret_pid, struct tp_error *err)
 {
     (void)b;
-    require(!probe);
+    require(s != NULL); /* drivers were asked before */
     return spawn(fd, false, ret_pid, err);
 }
 
