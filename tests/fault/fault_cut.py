@@ -34,14 +34,19 @@ def read(path):
         return file.read()
 
 
+def write_files(folder):
+    """The client's driver list, and a TLS key that only its owner reads."""
+    with open(f"{folder}/telpher.icd", "w", encoding="utf-8") as file:
+        file.write(ICD + "\n")
+    with open(f"{folder}/key", "w", encoding="utf-8") as file:
+        os.fchmod(file.fileno(), 0o600)
+        file.write(KEY)
+
+
 def run(event, *arguments, settings="", tls=False):
     """One witness over a link of its own. @return (exit status, its output, its errors, what the link counted)"""
     with tempfile.TemporaryDirectory(prefix="telpher-cut-") as folder:
-        with open(f"{folder}/telpher.icd", "w", encoding="utf-8") as file:
-            file.write(ICD + "\n")
-        with open(f"{folder}/key", "w", encoding="utf-8") as file:
-            os.fchmod(file.fileno(), 0o600)
-            file.write(KEY)
+        write_files(folder)
         security = f"--tls-psk {folder}/key" if tls else "--insecure"
         if tls:
             settings += f" TELPHER_INSECURE=no TELPHER_TLS_PSK={folder}/key"

@@ -16,8 +16,8 @@ import threading
 import time
 import unittest
 
-from fault import ICD, LIMIT_S, TELPHERD, until
-from fault_cut import AT_ONCE, CUTS, DONE, DRIVER_FOLDER, KEY, RUN_S, WITNESS, name_of, read, read_done
+from fault import LIMIT_S, TELPHERD, until
+from fault_cut import AT_ONCE, CUTS, DONE, DRIVER_FOLDER, RUN_S, WITNESS, name_of, read, read_done, write_files
 
 PREFACE = 64 # [bytes] of the connecting server; with the proof of the key 64 more
 PREFACE_REPLY = 72 + 128 # challenge and reply
@@ -136,11 +136,7 @@ class Servers:
 def run(cut=None, how="reset", tls=False):
     """@return (exit status, output, errors, bytes of the first connection each way, how often it was resumed)"""
     with tempfile.TemporaryDirectory(prefix="telpher-cut-") as folder:
-        with open(f"{folder}/telpher.icd", "w", encoding="utf-8") as file:
-            file.write(ICD + "\n")
-        with open(f"{folder}/key", "w", encoding="utf-8") as file:
-            os.fchmod(file.fileno(), 0o600)
-            file.write(KEY)
+        write_files(folder)
         forwarder = Forwarder(cut, how)
         servers = Servers(folder, forwarder, tls)
         settings = {"TELPHER_ON_LOSS": "wait", "TELPHER_SERVERS": servers.addresses(), "OCL_ICD_VENDORS": folder,
