@@ -129,6 +129,7 @@ make_cube(const int64_t edge[3], int hot)
         hot_plane[i] = 1;
     }
     memory_copy(cube, hot_plane, plane);
+    memory_free_host(hot_plane);
     return cube;
 }
 
@@ -174,6 +175,20 @@ make_block(struct block *b, const struct options *o)
         b->stage_out[side] = o->staged ? memory_allocate_host(points(&box)) : NULL;
         b->stage_in[side] = o->staged ? memory_allocate_host(points(&box)) : NULL;
     }
+}
+
+static void
+free_block(struct block *b)
+{
+    memory_free(b->now);
+    memory_free(b->next);
+    for (int side = 0; side < SIDES; side++) {
+        memory_free(b->out[side]);
+        memory_free(b->in[side]);
+        memory_free_host(b->stage_out[side]);
+        memory_free_host(b->stage_in[side]);
+    }
+    MPI_Comm_free(&b->grid);
 }
 
 static void
@@ -250,6 +265,7 @@ digest(const double *block, const int64_t edge[3], const int64_t first[3],
             }
         }
     }
+    memory_free_host(copy);
     return sum;
 }
 
@@ -258,6 +274,7 @@ compute_alone(const int64_t cube[3], int64_t steps)
 {
     const int64_t origin[3] = {0, 0, 0};
     double *now = make_cube(cube, 1), *next = make_cube(cube, 1);
+    uint64_t sum;
 
     for (int64_t i = 0; i < steps; i++) {
         double *swap = now;
@@ -267,7 +284,10 @@ compute_alone(const int64_t cube[3], int64_t steps)
         next = swap;
     }
     memory_wait();
-    return digest(now, cube, origin, cube);
+    sum = digest(now, cube, origin, cube);
+    memory_free(now);
+    memory_free(next);
+    return sum;
 }
 
 static const char *
@@ -336,6 +356,7 @@ main(int argc, char **argv)
                o.staged ? "staged" : "direct",
                o.steps > 1 ? 1e6 * begin / (double)(o.steps - 1) : 0, result);
     }
+    free_block(&b);
     MPI_Finalize();
     return strcmp(result, "WRONG") == 0;
 }

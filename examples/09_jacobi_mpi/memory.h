@@ -50,6 +50,18 @@ memory_allocate_host(size_t count)
 }
 
 static inline void
+memory_free(double *points)
+{
+    memory_check(cudaFree(points), "cudaFree");
+}
+
+static inline void
+memory_free_host(double *points)
+{
+    memory_check(cudaFreeHost(points), "cudaFreeHost");
+}
+
+static inline void
 memory_copy(double *dst, const double *src, size_t count)
 {
     memory_check(cudaMemcpy(dst, src, count * sizeof(double), cudaMemcpyDefault),
@@ -115,6 +127,18 @@ static inline double *
 memory_allocate_host(size_t count)
 {
     return memory_allocate(count);
+}
+
+static inline void
+memory_free(double *points)
+{
+    free(points);
+}
+
+static inline void
+memory_free_host(double *points)
+{
+    free(points);
 }
 
 static inline void
