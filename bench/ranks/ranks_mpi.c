@@ -187,8 +187,11 @@ device_context(void)
     telpher_context *ctx = mpi->device_context();
     telpher_context *(*get)(void);
 
+    if (ctx != NULL) {
+        return ctx;
+    }
     *(void **)&get = dlsym(RTLD_DEFAULT, "telpher_mpi_device_context");
-    return ctx == NULL && get != NULL ? get() : ctx;
+    return get != NULL ? get() : NULL;
 }
 
 static void

@@ -34,13 +34,16 @@ params_max(const struct tp_comm_peer *peer)
 size_t
 telpher_msg_params_max(const telpher_context *ctx, uint32_t rank)
 {
-    const struct tp_comm_peer *known = rank < ctx->size ? ctx->peers[rank] : NULL;
-    struct tp_net *net = known != NULL && !known->absent ? known->net
-                         : rank < ctx->size ? tp_comm_peer_choose(ctx, rank)
-                                            : NULL;
-    const struct tp_comm_peer peer = {.net = net};
+    const struct tp_comm_peer *known;
+    struct tp_comm_peer peer = {0};
 
-    return net != NULL ? params_max(&peer) : 0;
+    if (rank >= ctx->size) {
+        return 0;
+    }
+    known = ctx->peers[rank];
+    peer.net =
+        known != NULL && !known->absent ? known->net : tp_comm_peer_choose(ctx, rank);
+    return peer.net != NULL ? params_max(&peer) : 0;
 }
 
 static void
