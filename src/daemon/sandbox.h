@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "base/os/clock.h"
 
-/** What a process may use in the sandbox. */
+/** Limits of a process in the sandbox. */
 struct tp_sandbox_limits {
     tp_ns deadline; /**< monotonic; TP_CLOCK_FOREVER = none */
     unsigned processor_s; /**< [s] of processor time; 0 = no limit */

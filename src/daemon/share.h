@@ -37,7 +37,7 @@ enum {
 #define TP_SHARE_DOUBT (20 * TP_CLOCK_MS) /**< kernels that may wait for user events */
 #define TP_SHARE_DEBT (1 * TP_CLOCK_S) /**< of virtual time, at most */
 
-/** What sessions of one user may have together: X(member, "option"). */
+/** Amounts limited over all sessions of a user: X(member, "option"). */
 #define TP_SHARE_AMOUNTS(X)                                                            \
     X(memory, "max-user-memory")                                                       \
     X(host, "max-user-host-memory")                                                    \

@@ -99,7 +99,7 @@ book_take(telpher_mdr_call *call)
     ((struct book *)call->self)->taken++;
 }
 
-/* What waits for its priority follows the object. */
+/* Invocations that wait for their priority follow the object. */
 static void
 book_leave(telpher_mdr_call *call)
 {

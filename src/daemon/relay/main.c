@@ -25,7 +25,7 @@
 
 enum { ASK_WAIT_MS = 10000, FIRST_ENTRY = 3 };
 
-/** What telpherd passed, and the client's connection. */
+/** The message of telpherd, and the client's connection. */
 struct ask {
     struct tp_control msg;
     struct tp_conn *client;

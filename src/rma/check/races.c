@@ -119,7 +119,7 @@ tp_rma_races_sync(struct tp_rma_rank *rank)
     }
 }
 
-/* What the rank did until now is known to a rank that takes @p clock. */
+/* A rank that takes @p clock knows all accesses of this rank until now. */
 static void
 publish(struct tp_rma_races *races, struct tp_rma_rank *rank, uint32_t *clock)
 {

@@ -66,7 +66,7 @@ enum tp_exec_peer_step tp_exec_peer_set_step(struct tp_exec_peer *p,
 
 /* ---- peer_resume.c ---- */
 
-/** What connects to the other side of a pair, also again. */
+/** Parameters of the first and of later connections to the other side of a pair. */
 void tp_exec_peer_params(const struct tp_exec_peer *p,
                          struct tp_client_params *ret_params);
 /** Gets or awaits another connection of a stream that has lost its own. Its receiver only.
