@@ -50,10 +50,11 @@ tp_share_take(struct tp_share *s, uint32_t user, uint32_t weight)
 {
     uint32_t i = 0;
 
-    while (i < s->slot_count && atomic_load(&s->slots[i].weight) != 0) {
+    while (i < s->slot_count && s->taken[i]) {
         i++;
     }
     if (i < s->slot_count) {
+        s->taken[i] = true;
         memset(&s->slots[i], 0, sizeof(s->slots[i]));
         s->slots[i].user = user;
         atomic_store(&s->slots[i].virtual_ns, atomic_load(s->floor));
@@ -76,8 +77,9 @@ tp_share_free(struct tp_share *s, uint32_t slot)
         atomic_fetch_sub(&s->users[user][i], atomic_load(&own->used[i]));
     }
     atomic_store(&own->weight, 0);
+    s->taken[slot] = false;
     if (atomic_load(s->slots_used) == used) {
-        while (used > 0 && atomic_load(&s->slots[used - 1].weight) == 0) {
+        while (used > 0 && !s->taken[used - 1]) {
             used--;
         }
         atomic_store(s->slots_used, used);
@@ -107,16 +109,21 @@ struct rivals {
     uint64_t least; /* virtual time of these */
 };
 
+/* Never 0: the broker may have freed the slot, and another executor can write to it. */
+static uint32_t
+weight_of(const struct tp_share_slot *o)
+{
+    return TP_MAX(atomic_load(&o->weight), 1U);
+}
+
 /* Virtual time with what is under way, which the session itself has not charged yet. */
 static uint64_t
 virtual_now(const struct tp_share_slot *o, uint32_t busy, tp_ns now)
 {
     tp_ns since = atomic_load(&o->busy_since);
-    uint32_t weight = atomic_load(&o->weight);
     uint64_t done = since == 0 || since > now ? 0 : (now - since) / TP_MAX(busy, 1U);
 
-    return atomic_load(&o->virtual_ns) +
-           (is_busy(o, now) ? done : 0) / TP_MAX(weight, 1U);
+    return atomic_load(&o->virtual_ns) + (is_busy(o, now) ? done : 0) / weight_of(o);
 }
 
 static bool
@@ -175,7 +182,7 @@ charge(struct tp_share_member *m, const struct rivals *r, tp_ns now)
     if (since != 0 && since < now) {
         /* the mean of before and now: others begin and end meanwhile */
         part = 2 * (now - since) / (m->busy_count + r->busy + 1);
-        virtual_ns = atomic_load(&own->virtual_ns) + part / atomic_load(&own->weight);
+        virtual_ns = atomic_load(&own->virtual_ns) + part / weight_of(own);
         atomic_store(&own->virtual_ns, virtual_ns);
         atomic_fetch_add(&own->device_ns, part);
         m->ended_ns += part;

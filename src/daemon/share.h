@@ -74,6 +74,8 @@ struct tp_share {
     _Atomic uint64_t *slots_used; /**< slots at and above it are free */
     _Atomic uint64_t (*users)[TP_SHARE_AMOUNT_COUNT]; /**< one a slot */
     uint32_t slot_count;
+    bool *
+        taken; /**< one a slot; only the broker has it, as executors can write the page */
 };
 
 /** [bytes] of a page. */

@@ -27,6 +27,7 @@ struct session {
 
 static struct tp_share page;
 static void *memory;
+static bool taken[SLOTS];
 
 static int
 open_page(void **state)
@@ -34,6 +35,8 @@ open_page(void **state)
     memory = calloc(1, tp_share_size(SLOTS));
     assert_non_null(memory);
     tp_share_init(&page, memory, SLOTS);
+    memset(taken, 0, sizeof(taken));
+    page.taken = taken;
     return 0;
 }
 
@@ -179,9 +182,15 @@ test_hostile_numbers(void **state)
     atomic_store(page.slots_used, UINT64_MAX);
     atomic_store(&page.turns[0], UINT64_MAX);
     run(&all[1], 1, TP_CLOCK_S, 2 * TP_CLOCK_S);
+    atomic_store(&all[1].member.slot->weight, 0);
+    tp_share_begin(&all[1].member, false, 3 * TP_CLOCK_S);
+    tp_share_end(&all[1].member, false, 4 * TP_CLOCK_S);
+    assert_int_equal(tp_share_take(&page, 0, 1), 2); /* slot 1 is taken still */
     tp_share_free(&page, 0);
     tp_share_free(&page, 1);
-    assert_true(tp_share_take(&page, 0, 1) < SLOTS);
+    memset(page.slots, 0xff, SLOTS * sizeof(*page.slots));
+    assert_int_equal(tp_share_take(&page, 0, 1), 0);
+    assert_int_equal(atomic_load(&page.slots[0].weight), 1);
 }
 
 static void

@@ -147,6 +147,7 @@ close_all(struct tp_broker *b)
     tp_broker_sessions_end(b);
     tp_broker_watch_close(b, &b->signals);
     tp_buf_fini(&b->facts);
+    tp_free(b->share.taken);
     if (b->share_fd > 0) {
         (void)close(b->share_fd);
     }

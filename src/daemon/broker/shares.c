@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/alloc.h"
 #include "base/os/memfd.h"
 #include "base/trace/log.h"
 #include "daemon/broker/broker.h"
@@ -68,6 +69,10 @@ tp_broker_shares_open(struct tp_broker *b, struct tp_error *err)
         status =
             b->share_fd < 0 ? TELPHER_ERR_LIMIT : tp_share_map(&b->share, fd, count);
         (void)close(fd);
+    }
+    b->share.taken = tp_zalloc(count, "shares");
+    if (status == TELPHER_OK && b->share.taken == NULL) {
+        status = TELPHER_ERR_NO_MEMORY;
     }
     return status == TELPHER_OK
                ? status
