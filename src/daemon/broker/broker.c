@@ -14,6 +14,7 @@
 #include <sysexits.h>
 #include <unistd.h>
 
+#include "base/alloc.h"
 #include "base/trace/log.h"
 #include "base/trace/trace.h"
 #include "daemon/broker/admin.h"
