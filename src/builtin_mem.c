@@ -5,7 +5,7 @@
 #include "device/cuda/cuda.h"
 #include "device/host/memory.h"
 #ifdef TP_BUILTIN_OPENCL
-#include "device/opencl/memory.h"
+#include "device/opencl/memory/memory.h"
 #endif
 #include "device/sim/sim.h"
 

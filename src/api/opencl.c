@@ -6,7 +6,7 @@
 #include "core/comm/last_error.h"
 #include "core/comm/mem/mem.h"
 #ifdef TP_API_OPENCL
-#include "device/opencl/memory.h"
+#include "device/opencl/memory/memory.h"
 #endif
 
 telpher_status

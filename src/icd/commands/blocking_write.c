@@ -28,9 +28,9 @@
  */
 #include "icd/commands/enqueue.h"
 #include "icd/commands/read_write.h"
+#include "icd/events/event.h"
 #include "icd/icd.h"
 #include "icd/objects/context.h"
-#include "icd/objects/event.h"
 #include "icd/objects/object.h"
 #include "icd/session/session.h"
 #include "icd/session/session_int.h"

@@ -5,10 +5,10 @@
  */
 #include "icd/commands/command_buffer.h"
 #include "icd/commands/enqueue.h"
+#include "icd/events/event.h"
 #include "icd/icd.h"
 #include "icd/icd_int.h"
 #include "icd/objects/context.h"
-#include "icd/objects/event.h"
 #include "icd/objects/memory.h"
 #include "icd/objects/object.h"
 #include "icd/objects/platform.h"

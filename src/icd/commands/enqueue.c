@@ -4,12 +4,12 @@
  * point checks its own arguments and passes a function that appends the frame.
  */
 #include "icd/commands/enqueue.h"
+#include "icd/events/callback.h"
+#include "icd/events/event.h"
 #include "icd/icd.h"
 #include "icd/migration/host_view.h"
 #include "icd/migration/migration.h"
-#include "icd/objects/callback.h"
 #include "icd/objects/context.h"
-#include "icd/objects/event.h"
 #include "icd/objects/memory.h"
 #include "icd/objects/object.h"
 #include "icd/session/session.h"

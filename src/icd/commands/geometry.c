@@ -4,7 +4,7 @@
  * the corner cases are tested without a server.
  */
 #include "icd/commands/geometry.h"
-#include "icd/objects/event.h"
+#include "icd/events/event.h"
 
 #include <string.h>
 

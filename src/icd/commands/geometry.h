@@ -3,7 +3,7 @@
 #ifndef TELPHER_ICD_COMMANDS_GEOMETRY_H
 #define TELPHER_ICD_COMMANDS_GEOMETRY_H
 
-#include "icd/objects/event.h"
+#include "icd/events/event.h"
 
 /* ---- geometry.c: pure functions over ranges and rectangles ------------------------ */
 

@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "icd/commands/geometry.h"
-#include "icd/objects/event.h"
+#include "icd/events/event.h"
 
 enum { SPACE = 4096 };
 

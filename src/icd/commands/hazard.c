@@ -15,8 +15,8 @@
  */
 #include "icd/commands/hazard.h"
 #include "icd/commands/enqueue.h"
+#include "icd/events/event.h"
 #include "icd/objects/context.h"
-#include "icd/objects/event.h"
 #include "icd/objects/object.h"
 
 #include "base/alloc.h"

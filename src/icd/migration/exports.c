@@ -8,11 +8,11 @@
 
 #include "icd/commands/entry.h"
 #include "icd/commands/geometry.h"
+#include "icd/events/callback.h"
 #include "icd/icd.h"
 #include "icd/icd_int.h"
 #include "icd/migration/migration.h"
 #include "icd/migration/range_events.h"
-#include "icd/objects/callback.h"
 #include "icd/objects/context.h"
 #include "icd/objects/memory.h"
 #include "icd/objects/object.h"

@@ -22,12 +22,12 @@
  * that overwrites it after them.
  */
 #include "icd/commands/enqueue.h"
+#include "icd/events/callback.h"
+#include "icd/events/event.h"
 #include "icd/icd.h"
 #include "icd/migration/migration.h"
 #include "icd/migration/range_events.h"
-#include "icd/objects/callback.h"
 #include "icd/objects/context.h"
-#include "icd/objects/event.h"
 #include "icd/objects/memory.h"
 #include "icd/objects/object.h"
 #include "icd/session/peers.h"

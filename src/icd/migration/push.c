@@ -3,11 +3,11 @@
  * Moves content from server to server: a PUSH where it is, a PULL where it is needed. This
  * process sees their ends only.
  */
+#include "icd/events/callback.h"
+#include "icd/events/event.h"
 #include "icd/icd.h"
 #include "icd/migration/migration.h"
-#include "icd/objects/callback.h"
 #include "icd/objects/context.h"
-#include "icd/objects/event.h"
 #include "icd/objects/memory.h"
 #include "icd/objects/object.h"
 #include "icd/session/session.h"

@@ -3,7 +3,7 @@
 #ifndef TELPHER_ICD_MIGRATION_RANGE_EVENTS_H
 #define TELPHER_ICD_MIGRATION_RANGE_EVENTS_H
 
-#include "icd/objects/event.h"
+#include "icd/events/event.h"
 
 /** Bytes [from, to) of a buffer without parent. */
 struct tp_icd_span {

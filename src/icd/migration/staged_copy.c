@@ -4,11 +4,11 @@
  * program fills it; WRITEs to other sessions (feeds) send it, also while it still fills.
  */
 #include "icd/commands/geometry.h"
+#include "icd/events/callback.h"
+#include "icd/events/event.h"
 #include "icd/icd.h"
 #include "icd/migration/migration.h"
-#include "icd/objects/callback.h"
 #include "icd/objects/context.h"
-#include "icd/objects/event.h"
 #include "icd/objects/image.h"
 #include "icd/objects/memory.h"
 #include "icd/objects/object.h"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Contexts: devices of one or more sessions, properties and callbacks. */
 #include "icd/objects/context.h"
+#include "icd/events/callback.h"
 #include "icd/icd.h"
 #include "icd/icd_int.h"
-#include "icd/objects/callback.h"
 #include "icd/objects/memory.h"
 #include "icd/objects/object.h"
 #include "icd/objects/platform.h"

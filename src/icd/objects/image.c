@@ -7,10 +7,10 @@
  */
 #include "icd/objects/image.h"
 #include "icd/commands/geometry.h"
+#include "icd/events/event.h"
 #include "icd/icd.h"
 #include "icd/icd_int.h"
 #include "icd/objects/context.h"
-#include "icd/objects/event.h"
 #include "icd/objects/memory.h"
 #include "icd/objects/object.h"
 #include "icd/objects/platform.h"

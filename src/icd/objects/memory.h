@@ -3,7 +3,7 @@
 #ifndef TELPHER_ICD_OBJECTS_MEMORY_H
 #define TELPHER_ICD_OBJECTS_MEMORY_H
 
-#include "icd/objects/event.h"
+#include "icd/events/event.h"
 
 /* ---- buffer.c, map.c, move.c ---------------------------------------------------------- */
 

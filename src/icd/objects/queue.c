@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Command queues: creation, queries, flush and finish. */
+#include "icd/events/event.h"
 #include "icd/icd.h"
 #include "icd/objects/context.h"
-#include "icd/objects/event.h"
 #include "icd/objects/object.h"
 #include "icd/objects/platform.h"
 #include "icd/session/session.h"

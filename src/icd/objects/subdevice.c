@@ -4,9 +4,9 @@
  * has the facts in which the parts differ from the device, so that queries cost none. A
  * sub-device belongs to the session that created it.
  */
+#include "icd/events/callback.h"
 #include "icd/icd.h"
 #include "icd/icd_int.h"
-#include "icd/objects/callback.h"
 #include "icd/objects/object.h"
 #include "icd/objects/platform.h"
 #include "icd/session/session.h"

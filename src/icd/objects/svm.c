@@ -8,11 +8,11 @@
  * its pages are one file and nothing moves: that is fine-grained.
  */
 #include "icd/objects/svm.h"
+#include "icd/events/callback.h"
 #include "icd/icd.h"
 #include "icd/icd_int.h"
 #include "icd/migration/host_view.h"
 #include "icd/migration/migration.h"
-#include "icd/objects/callback.h"
 #include "icd/objects/context.h"
 #include "icd/objects/object.h"
 #include "icd/objects/svm_place.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Creates programs from binaries, and fetches the binaries of programs from the servers. */
+#include "icd/events/callback.h"
 #include "icd/icd.h"
 #include "icd/icd_int.h"
-#include "icd/objects/callback.h"
 #include "icd/objects/context.h"
 #include "icd/objects/object.h"
 #include "icd/program/program.h"

@@ -5,8 +5,8 @@
  * if there is one.
  */
 #include "icd/program/build.h"
+#include "icd/events/callback.h"
 #include "icd/icd.h"
-#include "icd/objects/callback.h"
 #include "icd/objects/context.h"
 #include "icd/objects/object.h"
 #include "icd/objects/platform.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Merges the servers' results of a build into the program. Called under the lock. */
-#include "icd/objects/callback.h"
+#include "icd/events/callback.h"
 #include "icd/objects/context.h"
 #include "icd/objects/platform.h"
 #include "icd/program/build.h"

@@ -3,9 +3,9 @@
  * Queries about sub-groups of kernels. Values that depend only on the kernel are facts of
  * its build. Values that depend on launch sizes cost a round trip to the server's driver.
  */
+#include "icd/events/callback.h"
 #include "icd/icd.h"
 #include "icd/icd_int.h"
-#include "icd/objects/callback.h"
 #include "icd/objects/context.h"
 #include "icd/objects/object.h"
 #include "icd/objects/platform.h"

@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "icd/objects/callback.h"
+#include "icd/events/callback.h"
 
 /** [bytes] Larger than the log, binaries or facts of any program: more is an error. */
 #define INCOMING_MAX ((uint64_t)1 << 30)

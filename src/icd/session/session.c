@@ -7,10 +7,10 @@
  *   session_resume.c  loss of a connection
  */
 #include "icd/session/session.h"
+#include "icd/events/event.h"
 #include "icd/icd.h"
 #include "icd/icd_int.h"
 #include "icd/objects/context.h"
-#include "icd/objects/event.h"
 #include "icd/objects/platform.h"
 #include "icd/session/session_int.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Handles frames from a server session: one function for each type of frame. */
+#include "icd/events/event.h"
 #include "icd/icd.h"
 #include "icd/objects/context.h"
-#include "icd/objects/event.h"
 #include "icd/session/peers.h"
 #include "icd/session/session.h"
 #include "icd/session/session_int.h"

@@ -4,8 +4,8 @@
 #define TELPHER_ICD_SESSION_SESSION_INT_H
 
 #include "base/container/map.h"
+#include "icd/events/event.h"
 #include "icd/objects/context.h"
-#include "icd/objects/event.h"
 #include "icd/objects/platform.h"
 #include "icd/session/session.h"
 #include "icd/session/shared_memory.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Handles the loss of a session: ends everything that depends on it and reports the reason. */
+#include "icd/events/event.h"
 #include "icd/icd.h"
 #include "icd/icd_int.h"
-#include "icd/objects/event.h"
 #include "icd/objects/platform.h"
 #include "icd/session/peers.h"
 #include "icd/session/session.h"

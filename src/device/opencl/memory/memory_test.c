@@ -18,7 +18,7 @@
 #include "core/comm/mem/mem.h"
 #include "device/opencl/domain.h"
 #include "device/opencl/inventory.h"
-#include "device/opencl/memory.h"
+#include "device/opencl/memory/memory.h"
 
 enum { SIZE = 1 << 20 };
 

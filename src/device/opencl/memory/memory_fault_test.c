@@ -14,7 +14,7 @@
 #include <stdio.h>
 
 #include "core/comm/mem/mem.h"
-#include "device/opencl/memory.h"
+#include "device/opencl/memory/memory.h"
 
 const struct tp_device_maker *const tp_builtin_devices[] = {&tp_opencl_maker, NULL};
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Entry points about events. */
+#include "icd/events/callback.h"
+#include "icd/events/event.h"
+#include "icd/events/event_int.h"
 #include "icd/icd.h"
-#include "icd/objects/callback.h"
 #include "icd/objects/context.h"
-#include "icd/objects/event.h"
-#include "icd/objects/event_int.h"
 #include "icd/objects/object.h"
 #include "icd/session/session.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Subscribes to events, waits for them, and converts wait lists of commands. */
+#include "icd/events/event.h"
+#include "icd/events/event_int.h"
 #include "icd/icd.h"
 #include "icd/objects/context.h"
-#include "icd/objects/event.h"
-#include "icd/objects/event_int.h"
 #include "icd/objects/object.h"
 #include "icd/session/peers.h"
 #include "icd/session/session.h"

@@ -5,7 +5,7 @@
  */
 #include <string.h>
 
-#include "device/opencl/memory_int.h"
+#include "device/opencl/memory/memory_int.h"
 
 /* A function by its name; data pointers and function pointers differ in C. */
 static void

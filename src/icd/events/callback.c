@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Runs the program's callbacks on one thread, and maps status codes to OpenCL errors. */
-#include "icd/objects/callback.h"
+#include "icd/events/callback.h"
 #include "icd/icd.h"
 
 static pthread_mutex_t making = PTHREAD_MUTEX_INITIALIZER;

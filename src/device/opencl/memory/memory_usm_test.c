@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "device/opencl/memory_int.h"
+#include "device/opencl/memory/memory_int.h"
 
 static const char *extensions;
 static cl_unified_shared_memory_type_intel type;

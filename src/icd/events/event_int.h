@@ -3,8 +3,8 @@
 #ifndef TELPHER_ICD_OBJECTS_EVENT_INT_H
 #define TELPHER_ICD_OBJECTS_EVENT_INT_H
 
+#include "icd/events/event.h"
 #include "icd/objects/context.h"
-#include "icd/objects/event.h"
 #include "icd/session/session_int.h"
 
 /** One registered callback. */

@@ -7,10 +7,10 @@
  * (docs/protocol.md 5.4). So does, on an out-of-order queue, the DONE of a marker or barrier
  * without wait list.
  */
-#include "icd/objects/callback.h"
+#include "icd/events/callback.h"
+#include "icd/events/event.h"
+#include "icd/events/event_int.h"
 #include "icd/objects/context.h"
-#include "icd/objects/event.h"
-#include "icd/objects/event_int.h"
 #include "icd/session/session.h"
 
 #include <string.h>

@@ -7,7 +7,7 @@
 #define TELPHER_DEVICE_OPENCL_MEMORY_INT_H
 
 #include "base/container/list.h"
-#include "device/opencl/memory.h"
+#include "device/opencl/memory/memory.h"
 
 enum { TP_OPENCL_READ, TP_OPENCL_WRITE, TP_OPENCL_MOVE, TP_OPENCL_QUEUES };
 

@@ -6,11 +6,11 @@
  *   event_done.c    what the server says of them     event_wait.c    asking and waiting
  *   event_api.c     the entry points about them
  */
-#include "icd/objects/event.h"
+#include "icd/events/event.h"
+#include "icd/events/callback.h"
+#include "icd/events/event_int.h"
 #include "icd/icd.h"
-#include "icd/objects/callback.h"
 #include "icd/objects/context.h"
-#include "icd/objects/event_int.h"
 #include "icd/objects/object.h"
 #include "icd/session/session.h"
 

@@ -6,7 +6,7 @@
  */
 #include "base/alloc.h"
 #include "core/device_file.h"
-#include "device/opencl/memory_int.h"
+#include "device/opencl/memory/memory_int.h"
 
 struct pinned {
     struct tp_list link;

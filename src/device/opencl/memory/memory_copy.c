@@ -5,7 +5,7 @@
  * its oldest copy needs a poll.
  */
 #include "base/trace/log.h"
-#include "device/opencl/memory_int.h"
+#include "device/opencl/memory/memory_int.h"
 
 enum { WAITS_MAX = 2 };
 

@@ -4,9 +4,9 @@
  * driver reads the device's clock at an unknown moment of a round trip. The middle of the
  * round trip is used, so the error is at most half of it.
  */
+#include "icd/events/callback.h"
 #include "icd/icd.h"
 #include "icd/icd_int.h"
-#include "icd/objects/callback.h"
 #include "icd/objects/object.h"
 #include "icd/objects/platform.h"
 #include "icd/session/session.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Manages OpenCL memory and its sites (a site is a device in a context). */
-#include "device/opencl/memory.h"
+#include "device/opencl/memory/memory.h"
 
 #include <sys/mman.h>
 
@@ -8,7 +8,7 @@
 #include "base/trace/log.h"
 #include "device/opencl/domain.h"
 #include "device/opencl/inventory.h"
-#include "device/opencl/memory_int.h"
+#include "device/opencl/memory/memory_int.h"
 
 telpher_status
 tp_opencl_status(cl_int error)
