@@ -505,3 +505,16 @@ tp_exec_transfers_active(struct tp_exec_transfers *all)
     tp_mutex_unlock(&all->lock);
     return count;
 }
+
+void
+tp_exec_transfer_free_rest(struct tp_exec_transfer *t)
+{
+    tp_list_remove(&t->wait_link);
+    tp_list_for_each_safe(pos, &t->chunks) {
+        tp_list_remove(pos);
+        tp_exec_chunk_free(tp_list_entry(pos, struct tp_exec_chunk, link));
+    }
+    tp_exec_chunk_free(t->fill);
+    tp_exec_transfer_free_pieces(t);
+    tp_free(t);
+}

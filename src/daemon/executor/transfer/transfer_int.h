@@ -162,6 +162,16 @@ void tp_exec_bulk_queue(struct tp_exec_transfer *t, struct tp_exec_chunk *chunk)
 /** Tells the other server of a credit, or that content will not come. Releases the lock
  *  meanwhile. */
 void tp_exec_bulk_tell(struct tp_exec_bulk *b, uint16_t type, const void *msg);
+/** Notes that a chunk was sent, and received where streams resume; frees it. Under lock. */
+void tp_exec_bulk_chunk_sent(struct tp_exec_bulk *b, struct tp_exec_chunk *c);
+/** Drops content without a command that came by the stream of a lost server. A command that
+ *  comes later fails because the stream is lost. Under lock. */
+void tp_exec_bulk_drop_unknown(struct tp_exec_bulk *b);
+/** Frees a transfer that is in no list but its own. Under lock. */
+void tp_exec_transfer_free_rest(struct tp_exec_transfer *t);
+/** The threads of a stream; @p arg is the struct tp_exec_bulk. */
+void *tp_exec_bulk_receive(void *arg);
+void *tp_exec_bulk_send(void *arg);
 /** Chooses a stream for content to the client. @return NULL: there is none. Under lock. */
 struct tp_exec_bulk *tp_exec_bulk_choose(struct tp_exec_transfers *all);
 /**
