@@ -432,9 +432,9 @@ make_svm(struct steps *s)
 
     begin(s, 0);
     ADD(s, SVM_ALLOC, svm_alloc, ID(REQUEST, 1), ID(MEM, 3), ID(CONTEXT, 1), 1, 65536,
-        UINT64_C(0x200000000000), 0);
+        UINT64_C(0x2000000000), 0);
     ADD(s, SVM_ALLOC, svm_alloc, ID(REQUEST, 2), ID(MEM, 4), ID(CONTEXT, 1), 1, 65536,
-        UINT64_C(0x200000000000), 0);
+        UINT64_C(0x2000000000), 0);
     ADD(s, SVM_ALLOC, svm_alloc, ID(REQUEST, 3), ID(MEM, 5), ID(CONTEXT, 1), 1, 100, 0,
         0);
     ADD(s, SUB_BUFFER_CREATE, sub_buffer_create, ID(MEM, 6), ID(MEM, 3), 1, 4, 1000);
