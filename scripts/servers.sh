@@ -25,7 +25,7 @@ free_port() {
 start_server() {
     local address=$1 log=$work/telpherd-${#server_pids[@]}.log
     shift
-    "$build/bin/telpherd" "$@" >"$log" 2>&1 &
+    TELPHER_DRAIN_TIMEOUT=0 "$build/bin/telpherd" "$@" >"$log" 2>&1 &
     server_pids+=($!)
     for _ in $(seq 100); do
         if timeout 5 "$build/bin/telpher" ping -q -c 1 "$address" >/dev/null 2>&1; then

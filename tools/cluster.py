@@ -60,7 +60,7 @@ def start_daemon(folder, key, options):
     for _attempt in range(3):  # another program may have taken the port meanwhile
         port = free_port()
         daemon = subprocess.Popen([TELPHERD, "--listen", f"tls://0.0.0.0:{port}", "--socket", "none", "--tls-psk",
-                                   path, *options], stdin=subprocess.DEVNULL, stdout=sys.stderr,
+                                   path, "--drain-timeout", "0", *options], stdin=subprocess.DEVNULL, stdout=sys.stderr,
                                   preexec_fn=die_with_parent)
         while daemon.poll() is None and not accepts(port):
             time.sleep(0.02)

@@ -53,7 +53,8 @@ exec_daemon(const char *program, const char *notify, const char *socket_path)
     setpgid(0, 0);
     setenv("NOTIFY_SOCKET", notify, 1);
     /* The driver set that programs are shown must not be the daemon's. */
-    execl(program, "telpherd", "--socket", socket_path, (char *)NULL);
+    execl(program, "telpherd", "--socket", socket_path, "--drain-timeout", "0",
+          (char *)NULL);
     fprintf(stderr, "telpher: starting %s: %s\n", program, strerror(errno));
     _exit(EXIT_NOT_FOUND);
 }

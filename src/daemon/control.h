@@ -41,6 +41,7 @@ enum tp_control_type {
     TP_CONTROL_PEER_OVER = 8, /**< to the broker: no more streams of pair `session` */
     TP_CONTROL_ROUTE = 9, /**< to telpher-relay: pass the connection on to the server
                               whose address is `text`; carries the socket */
+    TP_CONTROL_DRAIN = 10, /**< to the executor: the daemon ends within `time_ns` */
 };
 
 struct tp_control {
@@ -50,6 +51,8 @@ struct tp_control {
     uint32_t index; /**< BULK, RESUME: number of the stream */
     uint32_t stream; /**< RESUME: enum tp_wire_stream */
     bool resumes; /**< SESSION, PEER: its streams outlive connections */
+    bool drains; /**< SESSION: the client knows DRAIN */
+    uint64_t time_ns; /**< DRAIN */
     uint64_t received; /**< RESUME: last frame number that the client received */
     uint8_t reply[TP_WIRE_PREFACE_REPLY_BYTES]; /**< RESUME: but for `received` */
     struct tp_session_numbers numbers; /**< SESSION, BULK, PEER */

@@ -248,8 +248,10 @@ test_peers(void **state)
     struct tp_wire_peer_reply reply = {request, -111, {3, "why"}};
     struct tp_wire_peer_lost lost = {3, -104, {3, "why"}};
     struct tp_wire_peer_ready ready = {0};
+    struct tp_wire_drain drain = {30000000000};
 
     (void)state;
+    check_message(TP_WIRE_DRAIN, &drain);
     check_message(TP_WIRE_PEER_ACCEPT, &accept);
     check_message(TP_WIRE_PEER_CONNECT, &connect);
     check_message(TP_WIRE_PUSH, &push);

@@ -24,6 +24,7 @@ LIMIT_S = 40
 SKIPPED = 77
 # What ends a session ends it at once; fault_cut.py is about the rest.
 os.environ.setdefault("TELPHER_ON_LOSS", "fail")
+os.environ.setdefault("TELPHER_DRAIN_TIMEOUT", "0")
 # The thread sanitizer else sleeps for a second in every process that ends.
 os.environ["TSAN_OPTIONS"] = os.environ.get("TSAN_OPTIONS", "") + ":atexit_sleep_ms=0"
 # A SEGV is the crashing kernel's.

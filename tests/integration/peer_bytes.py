@@ -55,7 +55,7 @@ def run_link(args, side_a, side_b, seconds, delay="150us"):
 
 
 def server_line(args, folder, address, port):
-    return (f"TELPHER_COOKIE={folder}/cookie {shlex.quote(args.telpherd)} --socket none --insecure --log error --device 'Portable Computing Language: *' --cookie "
+    return (f"TELPHER_DRAIN_TIMEOUT=0 TELPHER_COOKIE={folder}/cookie {shlex.quote(args.telpherd)} --socket none --insecure --log error --device 'Portable Computing Language: *' --cookie "
             f"{folder}/cookie --listen {address}:{port} --listen 127.0.0.1:{port} --peer-address 127.0.0.1:{port}")
 
 

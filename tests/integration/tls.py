@@ -66,7 +66,7 @@ def preface(session=bytes(16), stream=1, features=FEATURE_TLS, auth_len=0, index
 
 def clean_environment(home):
     env = {k: v for k, v in os.environ.items() if not k.startswith(("TELPHER_", "XDG_"))}
-    env.update(HOME=home, TELPHER_COOKIE=f"{home}/cookie")
+    env.update(HOME=home, TELPHER_COOKIE=f"{home}/cookie", TELPHER_DRAIN_TIMEOUT="0")
     return env
 
 

@@ -81,8 +81,10 @@ signal_ready(struct tp_broker *b, struct tp_broker_watch *w, uint32_t events)
     } else if (info.ssi_signo == SIGHUP) {
         tp_info("broker", "asking the drivers again");
         tp_broker_probe_start(b);
-    } else {
+    } else if (info.ssi_signo == SIGINT) {
         b->stopping = true;
+    } else {
+        tp_broker_drain(b);
     }
 }
 
@@ -117,6 +119,10 @@ handle_next_event(struct tp_broker *b)
 
     due = TP_MIN(TP_MIN(due, probe_due), session_due);
     due = TP_MIN(due, tp_broker_admins_tick(b, now));
+    due = TP_MIN(due, tp_broker_drain_tick(b, now));
+    if (b->stopping) {
+        return;
+    }
     /* one event per wait: handling it may free the watch of the next one */
     if (epoll_wait(b->epoll_fd, &ev, 1, tp_clock_poll_ms(due)) == 1) {
         struct tp_broker_watch *w = ev.data.ptr;

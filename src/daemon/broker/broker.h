@@ -103,6 +103,8 @@ struct tp_broker {
     int share_fd; /**< 0 = none */
     struct tp_buf facts;
     uint32_t platform_count, device_count;
+    tp_ns
+        drain_until; /**< sessions may end by themselves until then; 0 = not draining */
     bool stopping;
 };
 
@@ -132,6 +134,7 @@ struct tp_broker_session {
     bool dismissed; /**< the executor has been killed for that reason */
     bool away; /**< the connection of its client is lost; see TP_CONTROL_AWAY */
     bool resumes; /**< its streams outlive their connections */
+    bool drains; /**< its client knows DRAIN */
     bool secured; /**< its command stream uses TLS */
     char who[TP_TLS_WHO_BYTES]; /**< with TLS: the key or certificate of the client */
     uint8_t key[TP_CONN_KEY_BYTES]; /**< with TLS: authenticates bulk streams */
@@ -260,6 +263,18 @@ tp_ns tp_broker_sessions_tick(struct tp_broker *b, tp_ns now);
 void tp_broker_reap(struct tp_broker *b);
 /** Ends all executors: closes their control sockets, then sends SIGKILL. */
 void tp_broker_sessions_end(struct tp_broker *b);
+
+#define TP_BROKER_DRAIN_TEXT "the server is shutting down and takes no new sessions"
+
+/**
+ * Ends the daemon once all sessions have ended, or --drain-timeout has passed. Sends DRAIN to
+ * clients. A second call ends it at once.
+ */
+void tp_broker_drain(struct tp_broker *b);
+/** Ends a daemon that drains, if that is done. @return the time of the next check */
+tp_ns tp_broker_drain_tick(struct tp_broker *b, tp_ns now);
+/** Sends GOODBYE to sessions that have no executor. */
+void tp_broker_conns_dismiss(struct tp_broker *b, const char *text);
 
 /** Starts telpher-relay, which takes over @p c. @return OK: the caller closes its copy */
 telpher_status tp_broker_relay_start(struct tp_broker *b, struct tp_broker_conn *c);

@@ -476,6 +476,19 @@ tp_broker_conns_report_end(struct tp_broker *b, struct tp_broker_session *s,
 }
 
 void
+tp_broker_conns_dismiss(struct tp_broker *b, const char *text)
+{
+    tp_list_for_each_entry(struct tp_broker_conn, c, &b->conns, link) {
+        bool waits = c->state == TP_BROKER_HEADER || c->state == TP_BROKER_BODY;
+
+        if (waits && !c->start_pending &&
+            tp_broker_conn_goodbye(b, c, TELPHER_ERR_REFUSED, text)) {
+            tp_broker_watch_change(b, &c->watch, EPOLLOUT);
+        }
+    }
+}
+
+void
 tp_broker_conns_started(struct tp_broker *b, struct tp_broker_session *s)
 {
     tp_list_for_each_entry(struct tp_broker_conn, c, &b->conns, link) {

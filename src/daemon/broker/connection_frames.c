@@ -106,7 +106,9 @@ tp_broker_conn_hand_over(struct tp_broker *b, struct tp_broker_conn *c)
     telpher_status status;
 
     c->start_pending = false;
-    if (c->platform < b->platform_count) {
+    if (b->drain_until != 0) {
+        status = tp_error_set(&err, TELPHER_ERR_REFUSED, TP_BROKER_DRAIN_TEXT);
+    } else if (c->platform < b->platform_count) {
         status = tp_broker_session_start(b, c, &err);
     } else {
         status = tp_error_set(&err, TELPHER_ERR_NOT_FOUND,

@@ -51,7 +51,8 @@ features_of(const struct tp_broker *b, const struct tp_broker_conn *c)
 
     return c->preface.features &
            (TP_WIRE_FEATURE_SVM | TP_WIRE_FEATURE_PEER | TP_WIRE_FEATURE_COMPACT |
-            TP_WIRE_FEATURE_EXPORT | (resumes ? TP_WIRE_FEATURE_RESUME : 0) |
+            TP_WIRE_FEATURE_EXPORT | TP_WIRE_FEATURE_DRAIN |
+            (resumes ? TP_WIRE_FEATURE_RESUME : 0) |
             (can_check ? TP_WIRE_FEATURE_CHECKSUM : 0) |
             (is_local ? TP_WIRE_FEATURE_SHARED : 0));
 }
@@ -144,6 +145,9 @@ open_command(struct tp_broker *b, struct tp_broker_conn *c)
     if (!opens_session(c)) {
         return resume_stream(b, c, find_joined(b, c));
     }
+    if (b->drain_until != 0) {
+        return refuse_connection(b, c, TELPHER_ERR_REFUSED, TP_BROKER_DRAIN_TEXT);
+    }
     refusal = tp_broker_session_refusal(b, &c->peer);
     if (refusal != NULL) {
         return refuse_connection(b, c, TELPHER_ERR_LIMIT, refusal);
@@ -158,6 +162,7 @@ open_command(struct tp_broker *b, struct tp_broker_conn *c)
                                  "the TLS connection has no session key");
     }
     memcpy(c->session->who, c->who, sizeof(c->session->who));
+    c->session->drains = (c->preface.features & TP_WIRE_FEATURE_DRAIN) != 0;
     c->session->resumes = (features_of(b, c) & TP_WIRE_FEATURE_RESUME) != 0;
     return accept_preface(b, c, c->session->id) &&
            tp_broker_conn_expect(c, TP_BROKER_HEADER, TP_WIRE_HEADER_BYTES);

@@ -44,6 +44,7 @@ static const struct option long_options[] = {
     {"peer-silence", required_argument, NULL, OPT_SETTING},
     {"preface-timeout", required_argument, NULL, OPT_SETTING},
     {"stall-timeout", required_argument, NULL, OPT_SETTING},
+    {"drain-timeout", required_argument, NULL, OPT_SETTING},
     {"max-sessions", required_argument, NULL, OPT_SETTING},
     {"max-user-sessions", required_argument, NULL, OPT_SETTING},
     {"max-half-open", required_argument, NULL, OPT_SETTING},
@@ -118,6 +119,7 @@ static const char help_text[] =
     "  --preface-timeout TIME   time for connections to authenticate (default: "
     "2s)\n"
     "  --stall-timeout TIME     time for the rest of a frame (default: 30s)\n"
+    "  --drain-timeout TIME     time for sessions to end after SIGTERM (default: 30s)\n"
     "  --max-sessions N         sessions at the same time (default: 512)\n"
     "  --max-user-sessions N    sessions of one user or address (default: 256)\n"
     "  --max-half-open N        unauthenticated connections (default: "
@@ -162,7 +164,7 @@ static const char help_text[] =
     "  --log-format FORM        text or logfmt\n"
     "  --version, --help\n"
     "\n"
-    "It stays in the foreground. SIGTERM ends it, SIGHUP asks the drivers again.\n";
+    "It stays in the foreground. SIGTERM drains it, SIGHUP asks the drivers again.\n";
 
 /* The parsed command line, before it is applied. */
 struct parsed {

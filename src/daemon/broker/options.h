@@ -30,6 +30,7 @@ struct tp_daemon_options {
     uint64_t probe_timeout_ns;
     uint64_t preface_timeout_ns;
     uint64_t stall_timeout_ns;
+    uint64_t drain_timeout_ns; /**< 0 = end sessions at once */
     uint64_t max_sessions;
     uint64_t max_user_sessions;
     uint64_t max_half_open;

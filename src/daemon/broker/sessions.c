@@ -281,7 +281,8 @@ send_session(struct tp_broker *b, struct tp_broker_session *s, struct tp_broker_
     struct tp_control msg = {.type = TP_CONTROL_SESSION,
                              .platform = c->platform,
                              .device_count = b->device_count,
-                             .resumes = s->resumes};
+                             .resumes = s->resumes,
+                             .drains = s->drains};
 
     memcpy(msg.session, s->id, sizeof(msg.session));
     name_cache(s, msg.text, sizeof(msg.text));

@@ -67,6 +67,7 @@ struct tp_exec {
     struct tp_stream *stream;
     pthread_t reader; /**< set once */
     bool resumes; /**< its streams outlive their connections */
+    bool drains; /**< its client knows DRAIN */
     bool client_is_far; /**< on another machine. Reader */
     tp_ns away_until; /**< end of the wait for the client; 0: it is connected. Reader */
     struct tp_mutex control_lock; /**< messages of the broker are read one at a time */

@@ -154,6 +154,7 @@ receive_session(struct tp_exec *x, char *ret_room, size_t room_size)
     tp_stream_accept_fds(x->stream);
     tp_stream_accept_short(x->stream);
     x->resumes = msg.resumes;
+    x->drains = msg.drains;
     if (msg.resumes) {
         tp_stream_keep(x->stream);
     }

@@ -316,6 +316,18 @@ note_connection(struct tp_exec *x)
     return true;
 }
 
+/* Lets the client know that the server shuts down. */
+static void
+send_drain(struct tp_exec *x, uint64_t time_ns)
+{
+    const struct tp_wire_drain m = {.time_ns = time_ns};
+
+    if (x->drains) {
+        tp_exec_put(x, TP_WIRE_DRAIN, &m);
+        tp_exec_flush(x);
+    }
+}
+
 /* Handles a message of the broker. */
 static void
 take_message(struct tp_exec *x, const struct tp_control *msg, const uint8_t *rest,
@@ -327,6 +339,8 @@ take_message(struct tp_exec *x, const struct tp_control *msg, const uint8_t *res
         tp_exec_peer_adopt(x, msg, rest, fd);
     } else if (msg->type == TP_CONTROL_RESUME && fd >= 0) {
         resume_stream(x, msg, rest, fd);
+    } else if (msg->type == TP_CONTROL_DRAIN) {
+        send_drain(x, msg->time_ns);
     } else if (fd >= 0) {
         (void)close(fd);
     }

@@ -84,16 +84,6 @@ tp_icd_session_has_content(const struct tp_icd_session *session)
     return session->contents != 0;
 }
 
-void
-tp_icd_session_use(struct tp_icd_session *session, bool begins)
-{
-    tp_icd_lock();
-    session->users += begins;
-    session->was_used = session->was_used || begins;
-    session->users -= !begins && session->users != 0;
-    tp_icd_unlock();
-}
-
 bool
 tp_icd_session_lost(const struct tp_icd_session *session)
 {

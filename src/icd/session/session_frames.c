@@ -215,6 +215,18 @@ on_peer_lost(struct tp_icd_session *session, const uint8_t *body, const uint8_t 
     return TELPHER_OK;
 }
 
+static telpher_status
+on_drain(struct tp_icd_session *session, const uint8_t *body, const uint8_t *end)
+{
+    struct tp_wire_drain msg;
+
+    if (!tp_wire_get_drain(body, end, &msg)) {
+        return TELPHER_ERR_PROTO;
+    }
+    tp_icd_session_drain(session, msg.time_ns);
+    return TELPHER_OK;
+}
+
 telpher_status
 tp_icd_session_on_frame(void *arg, uint16_t type, const uint8_t *body,
                         const uint8_t *end)
@@ -247,6 +259,8 @@ tp_icd_session_on_frame(void *arg, uint16_t type, const uint8_t *body,
         return on_reply(session, type, body, end);
     case TP_WIRE_PEER_LOST:
         return on_peer_lost(session, body, end);
+    case TP_WIRE_DRAIN:
+        return on_drain(session, body, end);
     case TP_WIRE_STARTED:
         return on_started(session, body, end);
     case TP_WIRE_GOODBYE:

@@ -65,6 +65,7 @@ struct tp_icd_session {
                                  the lock */
     bool has_background;
     unsigned users; /**< contexts that use it */
+    bool drains; /**< its server shuts down; it ends when no context uses it */
     bool was_used; /**< some context uses or used it */
     struct tp_map events; /**< id → event awaiting DONE (or poison) */
     struct tp_map requests; /**< id → tp_icd_request */
@@ -101,6 +102,8 @@ void tp_icd_bulk_credit(struct tp_icd_session *session,
 /** Starts a detached thread of a session. @return OK, LIMIT. */
 telpher_status tp_icd_thread_start(const char *name, void *(*run)(void *arg),
                                    void *arg);
+/** Handles DRAIN: the server shuts down within @p time_ns. No lock held. */
+void tp_icd_session_drain(struct tp_icd_session *session, uint64_t time_ns);
 /** Marks the session lost: everything that waits for it fails, once. No lock held. */
 void tp_icd_session_lose(struct tp_icd_session *session, telpher_status why,
                          const char *text);

@@ -202,6 +202,54 @@ tp_icd_session_lose(struct tp_icd_session *session, telpher_status why,
     tp_icd_unlock();
 }
 
+/* Ends a session that no context uses any more, for a server that shuts down. */
+static void
+leave_session(struct tp_icd_session *session)
+{
+    const struct tp_wire_goodbye msg = {.text = {0, ""}};
+
+    atomic_store(&session->left, true);
+    if (tp_stream_put(session->stream, TP_WIRE_GOODBYE, &msg) == TELPHER_OK) {
+        tp_stream_kick(session->stream);
+    }
+    tp_icd_session_lose(session, TELPHER_ERR_CANCELED, NULL);
+}
+
+void
+tp_icd_session_drain(struct tp_icd_session *session, uint64_t time_ns)
+{
+    bool used;
+
+    tp_icd_lock();
+    used = session->users != 0 || !session->was_used;
+    session->drains = true;
+    mark_devices(session, CL_FALSE);
+    tp_icd_unlock();
+    if (used) {
+        tp_warn("icd",
+                "%s: the server shuts down; commands go on there for at most %.3g s",
+                session->server->address, (double)time_ns / TP_CLOCK_S);
+    } else {
+        leave_session(session);
+    }
+}
+
+void
+tp_icd_session_use(struct tp_icd_session *session, bool begins)
+{
+    bool leaves;
+
+    tp_icd_lock();
+    session->users += begins;
+    session->was_used = session->was_used || begins;
+    session->users -= !begins && session->users != 0;
+    leaves = session->drains && session->users == 0 && !session->lost;
+    tp_icd_unlock();
+    if (leaves) {
+        leave_session(session);
+    }
+}
+
 /*
  * A server that works sends something each TP_WIRE_SIGN_S. If nothing comes while a call waits,
  * the network may carry nothing though the connection stays up, or the executor is stopped.
