@@ -26,6 +26,7 @@ static const char usage[] =
     "                    parts-in-copies, loose-blocking, failed-waits or\n"
     "                    failed-callbacks, svm, usm; may be repeated\n"
     "  --seconds N       after which a program counts as hung (20)\n"
+    "  --times N         how often each program runs here (1)\n"
     "  --fault copy-rect  copies of rectangles lack a row in what is tested\n"
     "  --print yes       prints the programs and runs nothing\n"
     "Exit status: 0 all equal, 1 some differ, 2 wrong use, 77 no native device.\n";
@@ -34,7 +35,7 @@ static const char usage[] =
 struct job {
     struct plan_options plan;
     uint64_t first, kept;
-    unsigned count, servers, seconds;
+    unsigned count, servers, seconds, times;
     const char *native;
     int fault;
     bool print_only;
@@ -96,17 +97,19 @@ differs(struct job *job, uint64_t seed, uint64_t kept, bool *ret_lost, char *dst
     if (native == RAN && has_foreign_error(job->sides[0].text, dst, cap)) {
         return true;
     }
-    tested = worker_run(&job->sides[1], job->plan.features, seed, kept);
-    if (native != RAN) {
-        return false;
-    }
-    if (tested != RAN) {
-        snprintf(dst, cap, "%s", ends[tested]);
-        return true;
-    }
-    if (first_difference(job->sides[0].text, job->sides[1].text, dst, cap)) {
-        worker_stop(&job->sides[1]); /* it may have lost its server */
-        return true;
+    for (unsigned i = 0; i < job->times; i++) {
+        tested = worker_run(&job->sides[1], job->plan.features, seed, kept);
+        if (native != RAN) {
+            return false;
+        }
+        if (tested != RAN) {
+            snprintf(dst, cap, "%s", ends[tested]);
+            return true;
+        }
+        if (first_difference(job->sides[0].text, job->sides[1].text, dst, cap)) {
+            worker_stop(&job->sides[1]); /* it may have lost its server */
+            return true;
+        }
     }
     return false;
 }
@@ -244,6 +247,8 @@ take_option(struct job *job, const char *name, const char *value)
         job->servers = (unsigned)number;
     } else if (strcmp(name, "--seconds") == 0 && number >= 1) {
         job->seconds = (unsigned)number;
+    } else if (strcmp(name, "--times") == 0 && number >= 1) {
+        job->times = (unsigned)number;
     } else {
         return false;
     }
@@ -334,6 +339,7 @@ main(int argc, char **argv)
                              .count = 200,
                              .servers = 1,
                              .seconds = 20,
+                             .times = 1,
                              .native = "Portable",
                              .fault = -1};
 

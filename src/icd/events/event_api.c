@@ -4,6 +4,7 @@
 #include "icd/events/event.h"
 #include "icd/events/event_int.h"
 #include "icd/icd.h"
+#include "icd/icd_int.h"
 #include "icd/objects/context.h"
 #include "icd/objects/object.h"
 #include "icd/session/session.h"
@@ -191,6 +192,11 @@ tp_clSetUserEventStatus(cl_event event, cl_int status)
         return CL_INVALID_VALUE;
     }
     tp_icd_hold(&ev->obj);
+    if (status < 0 && ev->ctx->session_count > 1) {
+        /* The failure spreads from server to server. It must not overtake a command on its
+           way to another: that would not fail with the one before it in its queue. */
+        tp_icd_ping_all(ev->ctx->sessions, ev->ctx->session_count);
+    }
     tp_icd_lock();
     if (ev->ended) {
         result = CL_INVALID_OPERATION;

@@ -76,6 +76,12 @@ tp_icd_device_fact(const struct _cl_device_id *dev, uint32_t param,
     return false;
 }
 
+void
+tp_icd_ping_all(struct tp_icd_session *const *sessions, uint32_t count)
+{
+    (void)sessions, (void)count;
+}
+
 uint32_t
 tp_icd_context_session(const struct _cl_context *ctx,
                        const struct tp_icd_session *session)

@@ -226,3 +226,52 @@ tp_icd_ask(struct tp_icd_ask *ask, const void *msg, int fd)
     status = tp_icd_request_run(ask->session, &ask->req, ask->type, msg, fd);
     return status == TELPHER_OK ? ask->result : tp_icd_cl_error(status);
 }
+
+struct ping {
+    struct tp_icd_session *session;
+    struct tp_icd_request req;
+};
+
+static void
+on_pong(struct tp_icd_request *req, uint16_t type, const uint8_t *body,
+        const uint8_t *end)
+{
+    struct ping *ping = req->user;
+
+    tp_icd_settle(ping->session, req);
+}
+
+static bool
+send_ping(struct ping *ping)
+{
+    struct tp_wire_ping msg = {.request = tp_icd_new_id(TP_WIRE_KIND_REQUEST)};
+    bool sent;
+
+    ping->req =
+        (struct tp_icd_request){.id = msg.request, .reply = on_pong, .user = ping};
+    tp_icd_lock();
+    sent = tp_icd_request_add(ping->session, &ping->req) == TELPHER_OK;
+    if (sent) {
+        tp_icd_put(ping->session, TP_WIRE_PING, &msg);
+    }
+    tp_icd_unlock();
+    if (sent) {
+        tp_icd_flush(ping->session);
+    }
+    return sent;
+}
+
+void
+tp_icd_ping_all(struct tp_icd_session *const *sessions, uint32_t count)
+{
+    struct ping pings[TP_ICD_SESSIONS_MAX];
+    uint32_t sent = 0;
+
+    for (uint32_t i = 0; i < count; i++) {
+        pings[sent].session = sessions[i];
+        sent += send_ping(&pings[sent]);
+    }
+    for (uint32_t i = 0; i < sent; i++) {
+        tp_icd_await(pings[i].session, &pings[i].req);
+    }
+}

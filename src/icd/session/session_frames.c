@@ -256,6 +256,7 @@ tp_icd_session_on_frame(void *arg, uint16_t type, const uint8_t *body,
     case TP_WIRE_SVM_ALLOC_REPLY:
     case TP_WIRE_SUB_GROUP_INFO_REPLY:
     case TP_WIRE_PEER_REPLY:
+    case TP_WIRE_PONG:
         return on_reply(session, type, body, end);
     case TP_WIRE_PEER_LOST:
         return on_peer_lost(session, body, end);
