@@ -162,15 +162,16 @@ def draw_migrations(plt, files, _):
 def draw_examples(plt, files, _):
     bars = [("matmul", "devices", "gflops", "product of matrices", "GFLOP/s"), ("pointcloud", "label", "fps", "frames of points", "frames/s"),
             ("pointcloud", "label", "bytes", "client's link", "bytes a frame"),
-            ("pointcloud", "label", "client_ms", "client's processor", "ms a frame")]
-    bars = [bar for bar in bars if any(row["example"] == bar[0] for row in files[0])]
+            ("pointcloud", "label", "client_ms", "client's processor", "ms a frame"),
+            ("pointcloud", "label", "joules", "energy, servers included", "J a frame")]
+    bars = [bar for bar in bars if any(row["example"] == bar[0] and bar[2] in row for row in files[0])]
     figure, axes = make_figure(plt, 1, len(bars), 3.6, 3.6)
     for (example, name, value, title, unit), part in zip(bars, axes[0]):
         mine = [row for row in files[0] if row["example"] == example and row["right"]]
         names = [f"{row[name]} {'server' if row[name] == 1 else 'servers'}" if name == "devices" else row[name] for row in mine]
         part.bar(names, [row[value] for row in mine], color=COLOURS[:len(mine)], width=0.6)
         part.set(title=title, ylabel=unit)
-        part.tick_params(axis="x", rotation=20)
+        part.set_xticks(range(len(names)), names, rotation=20, ha="right")
     return figure
 
 

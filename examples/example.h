@@ -63,21 +63,13 @@ example_platform(const char *part)
     exit(EXIT_FAILURE);
 }
 
-/** Opens @p wanted devices (0: all) and builds @p source for them. */
+/** Makes the context and the queues of e->devices; builds @p source for the first @p built
+    of them. */
 static inline void
-example_open(struct example *e, const char *platform, cl_uint wanted,
-             const char *source)
+example_start(struct example *e, cl_uint built, const char *source)
 {
     cl_int status;
 
-    CHECK(clGetDeviceIDs(example_platform(platform), CL_DEVICE_TYPE_ALL,
-                         EXAMPLE_DEVICES, e->devices, &e->count));
-    e->count = e->count < EXAMPLE_DEVICES ? e->count : EXAMPLE_DEVICES;
-    if (wanted > e->count) {
-        fprintf(stderr, "the platform has %u devices, not %u\n", e->count, wanted);
-        exit(EXIT_FAILURE);
-    }
-    e->count = wanted != 0 ? wanted : e->count;
     e->context = clCreateContext(NULL, e->count, e->devices, NULL, NULL, &status);
     CHECK(status);
     for (cl_uint i = 0; i < e->count; i++) {
@@ -86,7 +78,30 @@ example_open(struct example *e, const char *platform, cl_uint wanted,
     }
     e->program = clCreateProgramWithSource(e->context, 1, &source, NULL, &status);
     CHECK(status);
-    CHECK(clBuildProgram(e->program, e->count, e->devices, "", NULL, NULL));
+    CHECK(clBuildProgram(e->program, built, e->devices, "", NULL, NULL));
+}
+
+/** Finds @p wanted devices (0: all). */
+static inline void
+example_find(struct example *e, cl_platform_id platform, cl_uint wanted)
+{
+    CHECK(clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, EXAMPLE_DEVICES, e->devices,
+                         &e->count));
+    e->count = e->count < EXAMPLE_DEVICES ? e->count : EXAMPLE_DEVICES;
+    if (wanted > e->count) {
+        fprintf(stderr, "the platform has %u devices, not %u\n", e->count, wanted);
+        exit(EXIT_FAILURE);
+    }
+    e->count = wanted != 0 ? wanted : e->count;
+}
+
+/** Opens @p wanted devices (0: all) and builds @p source for them. */
+static inline void
+example_open(struct example *e, const char *platform, cl_uint wanted,
+             const char *source)
+{
+    example_find(e, example_platform(platform), wanted);
+    example_start(e, e->count, source);
 }
 
 static inline void

@@ -68,6 +68,36 @@ wanted(const struct tp_opencl *cl, const char *platform, cl_device_id device,
     return true;
 }
 
+/* All devices of a platform. CL_DEVICE_TYPE_ALL leaves out custom devices; a driver that
+   does not must not list them twice. */
+static cl_uint
+list_devices(const struct tp_opencl *cl, cl_platform_id platform, cl_device_id *ids)
+{
+    cl_device_id custom[DEVICES_MAX];
+    cl_uint count = 0, found = 0;
+
+    if (cl->GetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, DEVICES_MAX, ids, &count) !=
+        CL_SUCCESS) {
+        count = 0;
+    }
+    count = TP_MIN(count, (cl_uint)DEVICES_MAX);
+    if (cl->GetDeviceIDs(platform, CL_DEVICE_TYPE_CUSTOM, DEVICES_MAX, custom,
+                         &found) != CL_SUCCESS) {
+        found = 0;
+    }
+    for (cl_uint i = 0; i < found && i < DEVICES_MAX && count < DEVICES_MAX; i++) {
+        bool listed = false;
+
+        for (cl_uint k = 0; k < count && !listed; k++) {
+            listed = ids[k] == custom[i];
+        }
+        if (!listed) {
+            ids[count++] = custom[i];
+        }
+    }
+    return count;
+}
+
 /* Appends the wanted devices of one platform; drops the platform if there is none. */
 static telpher_status
 add_platform(const struct tp_opencl *cl, cl_platform_id platform,
@@ -75,17 +105,15 @@ add_platform(const struct tp_opencl *cl, cl_platform_id platform,
 {
     char name[NAME_MAX_BYTES] = "";
     cl_device_id ids[DEVICES_MAX];
-    cl_uint found = 0;
+    cl_uint found;
     uint32_t before = inv->device_count;
     struct tp_opencl_device *devices;
 
     (void)cl->GetPlatformInfo(platform, CL_PLATFORM_NAME, sizeof(name) - 1, name, NULL);
-    if (strcmp(name, "Telpher") == 0 ||
-        cl->GetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, DEVICES_MAX, ids, &found) !=
-            CL_SUCCESS) {
+    if (strcmp(name, "Telpher") == 0) {
         return TELPHER_OK;
     }
-    found = TP_MIN(found, (cl_uint)DEVICES_MAX);
+    found = list_devices(cl, platform, ids);
     devices = tp_realloc_array(inv->devices, inv->device_count + found + 1,
                                sizeof(*devices), "devices");
     if (devices == NULL) {

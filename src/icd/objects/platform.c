@@ -160,7 +160,12 @@ default_device(const struct _cl_platform_id *platform)
             return platform->devices[i];
         }
     }
-    return platform->devices[0];
+    for (size_t i = 0; i < platform->device_count; i++) {
+        if ((platform->devices[i]->type & CL_DEVICE_TYPE_CUSTOM) == 0) {
+            return platform->devices[i];
+        }
+    }
+    return NULL; /* a custom device is never the default one */
 }
 
 static void

@@ -14,6 +14,9 @@
  *   range(global ulong *out)     out = offset[3], global[3], local[3], dimensions
  *   local_bytes(global ulong *out, local int *memory)  out[0] = size of the local memory
  *   spec(global int *x)          x[0] = the sum of the specialization constants
+ *   camera(global int *frame, global ulong *bytes, int number)
+ *                        frame = that frame of the file TESTDRV_CAMERA, bytes[0] = its size;
+ *                        the file has for each frame its size, 8 bytes, and the frame
  *   sleep_ms(int ms)     print(int value)     hang()     crash()
  *
  * i is get_global_id(0). A pointer may be const, global or constant.
@@ -232,6 +235,51 @@ kernel_spec(const struct td_launch *l)
     return CL_COMPLETE;
 }
 
+/* Reads the size of frame @p number, 0 for the first again after the last.
+   @return false: the file has no frame */
+static bool
+find_frame(FILE *file, cl_int number, uint64_t *ret_bytes)
+{
+    cl_int seen = 0;
+
+    while (fread(ret_bytes, sizeof(*ret_bytes), 1, file) == 1) {
+        if (seen++ == number) {
+            return true;
+        }
+        if (*ret_bytes > TD_ALLOC_MAX_BYTES ||
+            fseek(file, (long)*ret_bytes, SEEK_CUR) != 0) {
+            return false;
+        }
+    }
+    rewind(file);
+    return seen > 0 && find_frame(file, number % seen, ret_bytes);
+}
+
+/* A camera whose frames come from a file. */
+static cl_int
+kernel_camera(const struct td_launch *l)
+{
+    size_t size, count;
+    uint8_t *frame = elements(l, 0, 1, &size);
+    cl_ulong *bytes = elements(l, 1, sizeof(*bytes), &count);
+    const char *name = td_script()->camera;
+    FILE *file = name != NULL ? fopen(name, "rbe") : NULL;
+    uint64_t found = 0;
+    bool good = file != NULL && count > 0 && int_value(l, 2) >= 0 &&
+                find_frame(file, int_value(l, 2), &found) && found <= size &&
+                fread(frame, 1, found, file) == found;
+
+    if (file != NULL) {
+        fclose(file);
+    }
+    if (!good) {
+        fprintf(stderr, "testdrv: TESTDRV_CAMERA has no frame that the buffer holds\n");
+        return CL_OUT_OF_RESOURCES;
+    }
+    bytes[0] = found;
+    return CL_COMPLETE;
+}
+
 static cl_int
 kernel_sleep_ms(const struct td_launch *l)
 {
@@ -278,7 +326,7 @@ static const struct {
     {"range", "p", kernel_range},       {"local_bytes", "pl", kernel_local_bytes},
     {"sleep_ms", "4", kernel_sleep_ms}, {"print", "4", kernel_print},
     {"hang", "", kernel_hang},          {"crash", "", kernel_crash},
-    {"spec", "p", kernel_spec},
+    {"spec", "p", kernel_spec},         {"camera", "pp4", kernel_camera},
 };
 
 static bool

@@ -203,7 +203,10 @@ td_clGetDeviceIDs(cl_platform_id which, cl_device_type type, cl_uint num_entries
         (devices == NULL && num_devices == NULL)) {
         return CL_INVALID_VALUE;
     }
-    if (type != CL_DEVICE_TYPE_ALL && (type & td_script()->device_type) == 0) {
+    if (type == CL_DEVICE_TYPE_ALL) {
+        type = known & ~(cl_device_type)CL_DEVICE_TYPE_CUSTOM;
+    }
+    if ((type & td_script()->device_type) == 0) {
         count = (type & CL_DEVICE_TYPE_DEFAULT) != 0 && count > 0 ? 1 : 0;
     }
     for (cl_uint i = 0; i < num_entries && i < count; i++) {
@@ -274,8 +277,6 @@ static const struct fact facts[] = {
     {CL_DEVICE_PROFILING_TIMER_RESOLUTION, SIZE, 1, NULL},
     {CL_DEVICE_ENDIAN_LITTLE, U32, CL_TRUE, NULL},
     {CL_DEVICE_AVAILABLE, U32, CL_TRUE, NULL},
-    {CL_DEVICE_COMPILER_AVAILABLE, U32, CL_TRUE, NULL},
-    {CL_DEVICE_LINKER_AVAILABLE, U32, CL_TRUE, NULL},
     {CL_DEVICE_EXECUTION_CAPABILITIES, U64, CL_EXEC_KERNEL, NULL},
     {CL_DEVICE_QUEUE_ON_HOST_PROPERTIES, U64,
      CL_QUEUE_PROFILING_ENABLE | CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE, NULL},
@@ -374,10 +375,31 @@ td_takes_il(cl_device_id dev)
 static cl_int
 out_built_in(const struct td_out *out)
 {
-    static const cl_name_version kernels[] = {{CL_MAKE_VERSION(1, 0, 0), "inc"},
-                                              {CL_MAKE_VERSION(1, 0, 0), "copy"}};
+    const struct td_built_in *kernel = td_built_in_kernels();
+    cl_name_version list[8];
+    size_t count = 0;
 
-    return td_out_bytes(out, kernels, td_script()->built_in ? sizeof(kernels) : 0);
+    memset(list, 0, sizeof(list));
+    for (; kernel->name != NULL; kernel++) {
+        list[count].version = CL_MAKE_VERSION(1, 0, 0);
+        snprintf(list[count++].name, sizeof(list[0].name), "%s", kernel->name);
+    }
+    return td_out_bytes(out, list, count * sizeof(list[0]));
+}
+
+/* The names, ";" between them. */
+static cl_int
+out_built_in_names(const struct td_out *out)
+{
+    const struct td_built_in *kernel = td_built_in_kernels();
+    char names[64] = "";
+
+    for (; kernel->name != NULL; kernel++) {
+        size_t n = strlen(names);
+
+        snprintf(names + n, sizeof(names) - n, "%s%s", n > 0 ? ";" : "", kernel->name);
+    }
+    return td_out_text(out, names);
 }
 
 /* Versions and what else is computed, of an OpenCL 3.0 device. */
@@ -436,7 +458,10 @@ td_clGetDeviceInfo(cl_device_id dev, cl_device_info name, size_t size, void *val
     case CL_DEVICE_PLATFORM:
         return td_out_ptr(out, td_platform());
     case CL_DEVICE_BUILT_IN_KERNELS:
-        return td_out_text(out, td_script()->built_in ? TD_BUILT_IN_KERNELS : "");
+        return out_built_in_names(out);
+    case CL_DEVICE_COMPILER_AVAILABLE:
+    case CL_DEVICE_LINKER_AVAILABLE:
+        return td_out_u32(out, td_script()->device_type != CL_DEVICE_TYPE_CUSTOM);
     case CL_DEVICE_VERSION:
         return td_out_text(out, version_text());
     case CL_DEVICE_OPENCL_C_VERSION:

@@ -187,6 +187,19 @@ td_clSetProgramSpecializationConstant(cl_program p, cl_uint id, size_t size,
 
 /* ---- built-in kernels ---- */
 
+const struct td_built_in *
+td_built_in_kernels(void)
+{
+    static const struct td_built_in kernels[] = {
+        {"camera",
+         "kernel void camera(global int *frame, global ulong *bytes, int number);"},
+        {"inc", "kernel void inc(global int *x, int by);"},
+        {"copy", "kernel void copy(global int *from, global int *to);"},
+        {NULL, NULL}};
+
+    return &kernels[!td_script()->built_in ? 3 : td_script()->camera == NULL ? 1 : 0];
+}
+
 /* @return the declarations of the kernels named, NULL: an unknown name, or no memory. */
 static char *
 declare(const char *names)
@@ -194,17 +207,17 @@ declare(const char *names)
     char source[256] = "";
 
     for (;;) {
+        const struct td_built_in *kernel = td_built_in_kernels();
         size_t n = strcspn(names, ";");
 
-        if (n == 3 && memcmp(names, "inc", n) == 0) {
-            strncat(source, "kernel void inc(global int *x, int by);",
-                    sizeof(source) - strlen(source) - 1);
-        } else if (n == 4 && memcmp(names, "copy", n) == 0) {
-            strncat(source, "kernel void copy(global int *from, global int *to);",
-                    sizeof(source) - strlen(source) - 1);
-        } else {
+        while (kernel->name != NULL &&
+               (strlen(kernel->name) != n || memcmp(kernel->name, names, n) != 0)) {
+            kernel++;
+        }
+        if (kernel->name == NULL) {
             return NULL;
         }
+        strncat(source, kernel->declaration, sizeof(source) - strlen(source) - 1);
         if (names[n] == '\0') {
             return td_strdup(source, strlen(source));
         }

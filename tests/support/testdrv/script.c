@@ -183,7 +183,8 @@ read_script(void)
     script.devices = number("TESTDRV_DEVICES", 0, TD_DEVICES_MAX, 2);
     script.delay_us = number("TESTDRV_DELAY_US", 0, 100000000, 0);
     script.il = number("TESTDRV_IL", 0, TD_DEVICES_MAX, 0);
-    script.built_in = is("TESTDRV_BUILT_IN", "1");
+    script.camera = getenv("TESTDRV_CAMERA");
+    script.built_in = script.camera != NULL || is("TESTDRV_BUILT_IN", "1");
     script.sub_group = number("TESTDRV_SUB_GROUPS", 0, TD_GROUP_MAX, 0);
     script.lazy = is("TESTDRV_LAZY", "1");
     script.in_flush = is("TESTDRV_IN_FLUSH", "1");
@@ -193,7 +194,8 @@ read_script(void)
     script.device_type = is("TESTDRV_TYPE", "cpu") ? CL_DEVICE_TYPE_CPU
                          : is("TESTDRV_TYPE", "accelerator")
                              ? CL_DEVICE_TYPE_ACCELERATOR
-                             : CL_DEVICE_TYPE_GPU;
+                         : is("TESTDRV_TYPE", "custom") ? CL_DEVICE_TYPE_CUSTOM
+                                                        : CL_DEVICE_TYPE_GPU;
     read_rules("TESTDRV_FAIL", ACT_FAIL);
     read_rules("TESTDRV_HANG", ACT_HANG);
     read_rules("TESTDRV_CRASH", ACT_CRASH);

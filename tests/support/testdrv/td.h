@@ -118,6 +118,8 @@ struct td_script {
     cl_ulong clock_ahead_ns; /* of the devices, before the host's */
     unsigned il; /* devices that take SPIR-V: the first ones */
     bool built_in; /* kernels that need no source */
+    const char
+        *camera; /* file of frames for the built-in kernel of that name, or NULL */
     cl_ulong svm; /* 0: none; 1: anywhere; else the address of the first allocation */
     unsigned sub_group; /* work-items of a sub-group; 0 = there are none */
 };
@@ -304,8 +306,12 @@ cl_program td_program_new(cl_context context, cl_uint count,
                           const cl_device_id *devices, char *source);
 /** True if a device takes SPIR-V. */
 bool td_takes_il(cl_device_id dev);
-/** Names of the kernels that need no source, ";" between them. */
-#define TD_BUILT_IN_KERNELS "inc;copy"
+/** Declarations of the kernels that need no source, the device's first ones; a NULL ends
+    them. */
+struct td_built_in {
+    const char *name, *declaration;
+};
+const struct td_built_in *td_built_in_kernels(void);
 
 /** A kernel of ours. @return CL_SUCCESS or what the command's event shall say. */
 typedef cl_int (*td_function)(const struct td_launch *launch);
