@@ -7,18 +7,20 @@
  *
  * A round increments a counter in each element by kernels, reads and checks it, writes and
  * reads a large known pattern back, lets a command wait for a user event, and counts
- * callbacks. IDLE_MS: pause between rounds. With several servers, kernels of one round run on
+ * callbacks. ROUNDS 0: until standard input ends. IDLE_MS: pause between rounds. With several servers, kernels of one round run on
  * the first and the last device in turn, so content and events pass between them.
  */
 #define CL_TARGET_OPENCL_VERSION 300
 #include <CL/cl.h>
 
+#include <poll.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 enum { COUNT = 1024, STEPS = 10, LARGE = 96 << 10, WAIT_MS = 30000, DEVICES_MAX = 16 };
 
@@ -257,10 +259,19 @@ await_callbacks(int count)
     must(called_back == count, "callbacks", called_back);
 }
 
+static bool
+input_ended(void)
+{
+    struct pollfd in = {.fd = STDIN_FILENO, .events = POLLIN};
+    char byte;
+
+    return poll(&in, 1, 0) == 1 && read(STDIN_FILENO, &byte, 1) <= 0;
+}
+
 int
 main(int argc, char **argv)
 {
-    int rounds = argc > 1 ? atoi(argv[1]) : 1;
+    int rounds = argc > 1 ? atoi(argv[1]) : 1, round = 0;
     long idle_ms = argc > 2 ? atol(argv[2]) : 0;
 
     pthread_t watcher;
@@ -269,7 +280,7 @@ main(int argc, char **argv)
          "pthread_create", 0);
     (void)printf("ready\n");
     (void)fflush(stdout);
-    for (int round = 0; round < rounds; round++) {
+    for (; rounds == 0 ? !input_ended() : round < rounds; round++) {
         for (int i = 0; i < STEPS; i++) {
             run_inc(i + 1, 0, NULL, NULL);
         }
@@ -280,7 +291,7 @@ main(int argc, char **argv)
         check_content(round);
         pause_ms(idle_ms);
     }
-    await_callbacks(rounds);
+    await_callbacks(round);
     ends = true;
     must(pthread_join(watcher, NULL) == 0, "pthread_join", 0);
     close_all();

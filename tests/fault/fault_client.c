@@ -4,6 +4,7 @@
  * thing. Exit status 0: everything was as it must be.
  *
  *     fault_client compute        computes and checks until standard input ends
+ *     fault_client later          finds the devices, and computes when standard input ends
  *     fault_client devices        how many there are
  *     fault_client any            one computation, which may fail but not give wrong values
  *     fault_client fail ERROR     a fill fails with it, the rest works
@@ -188,6 +189,30 @@ run_compute(void)
         say("round %d", p.round);
     } while (poll(&in, 1, 2) == 0);
     close_program(&p);
+    return 0;
+}
+
+/** Lists the devices, which opens sessions without an executor, and uses one later. */
+static int
+run_later(void)
+{
+    cl_platform_id platform;
+    cl_device_id device;
+    struct program p;
+    cl_int err = clGetPlatformIDs(1, &platform, NULL);
+
+    must(err == CL_SUCCESS, "clGetPlatformIDs", err);
+    err = clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 1, &device, NULL);
+    must(err == CL_SUCCESS, "clGetDeviceIDs", err);
+    say("found");
+    while (getchar() != EOF) {
+    }
+    err = open_program(&p);
+    must(err == CL_SUCCESS, "set-up", err);
+    err = compute(&p);
+    must(err == CL_SUCCESS, "computation", err);
+    close_program(&p);
+    say("computed");
     return 0;
 }
 
@@ -461,6 +486,9 @@ main(int argc, char **argv)
     if (argc == 2 && strcmp(argv[1], "compute") == 0) {
         return run_compute();
     }
+    if (argc == 2 && strcmp(argv[1], "later") == 0) {
+        return run_later();
+    }
     if (argc == 2 && strcmp(argv[1], "devices") == 0) {
         return run_devices();
     }
@@ -483,7 +511,7 @@ main(int argc, char **argv)
         return run_lose(argv[2], strcmp(argv[3], "again") == 0);
     }
     (void)fprintf(stderr,
-                  "usage: fault_client compute|devices|any|fill|fail ERROR|queue "
+                  "usage: fault_client compute|later|devices|any|fill|fail ERROR|queue "
                   "N|hold MS|lose WHAT again|gone\n");
     return 2;
 }

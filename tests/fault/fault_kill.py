@@ -31,8 +31,9 @@ def free_port():
 class Pair:
     """Two servers that programs reach in one way."""
 
-    def __init__(self, way):
+    def __init__(self, way, *options):
         self.way = way
+        self.options = options
         self.folder = tempfile.TemporaryDirectory(prefix="telpher-kill-")
         with open(f"{self.folder.name}/key", "w", encoding="utf-8") as file:
             os.fchmod(file.fileno(), 0o600)
@@ -49,13 +50,13 @@ class Pair:
             options += ["--listen", address, "--tls-psk", f"{self.folder.name}/key"]
         if self.way == "tcp": # each with a cookie of its own would need two settings of the client
             options += ["--listen", address, "--insecure"]
-        server = Server(*options, OCL_ICD_VENDORS=DRIVER_FOLDER)
+        server = Server(*options, *self.options, OCL_ICD_VENDORS=DRIVER_FOLDER)
         server.reached = server.address if self.way == "unix" else address
         return server
 
-    def witness(self):
+    def witness(self, rounds=ROUNDS):
         insecure = {"TELPHER_INSECURE": "yes"} if self.way == "tcp" else {}
-        return Witness(self.servers[0].folder, ",".join(server.reached for server in self.servers), ROUNDS,
+        return Witness(self.servers[0].folder, ",".join(server.reached for server in self.servers), rounds,
                        **self.settings, **insecure)
 
     def end(self):

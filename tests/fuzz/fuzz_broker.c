@@ -223,7 +223,7 @@ end_broker(void)
     for (size_t i = 0; i < CHILDREN; i++) {
         children[i].ended = true;
     }
-    tp_broker_handshakes_end(&broker);
+    tp_broker_handshakes_end(&broker, true);
     tp_broker_sessions_end(&broker);
     for (size_t i = 0; i < CHILDREN; i++) {
         require(children[i].pid == 0);

@@ -18,6 +18,7 @@
 #include "base/trace/log.h"
 #include "base/trace/trace.h"
 #include "daemon/broker/admin.h"
+#include "daemon/broker/handover.h"
 #include "daemon/broker/service_notify.h"
 #include "telpher/version.h"
 
@@ -79,8 +80,7 @@ signal_ready(struct tp_broker *b, struct tp_broker_watch *w, uint32_t events)
     if (info.ssi_signo == SIGCHLD) {
         tp_broker_reap(b);
     } else if (info.ssi_signo == SIGHUP) {
-        tp_info("broker", "asking the drivers again");
-        tp_broker_probe_start(b);
+        tp_broker_reload(b);
     } else if (info.ssi_signo == SIGINT) {
         b->stopping = true;
     } else {
@@ -120,6 +120,7 @@ handle_next_event(struct tp_broker *b)
     due = TP_MIN(TP_MIN(due, probe_due), session_due);
     due = TP_MIN(due, tp_broker_admins_tick(b, now));
     due = TP_MIN(due, tp_broker_drain_tick(b, now));
+    due = TP_MIN(due, tp_broker_reload_tick(b, now));
     if (b->stopping) {
         return;
     }
@@ -150,7 +151,7 @@ close_all(struct tp_broker *b)
         tp_broker_conn_close(
             b, tp_list_entry(tp_list_first(&b->conns), struct tp_broker_conn, link));
     }
-    tp_broker_handshakes_end(b);
+    tp_broker_handshakes_end(b, true);
     tp_broker_sessions_end(b);
     tp_broker_watch_close(b, &b->signals);
     tp_buf_fini(&b->facts);
@@ -185,15 +186,20 @@ open_all(struct tp_broker *b, struct tp_error *err)
         return tp_error_set_errno(err, errno, "cannot watch signals");
     }
     tp_broker_find_programs(b);
-    status = tp_broker_shares_open(b, err);
+    status = b->options->handover_fd > 0
+                 ? tp_broker_handover_load(b, b->options->handover_fd, err)
+                 : tp_broker_shares_open(b, err);
     if (status != TELPHER_OK) {
         return status;
     }
     tp_broker_probe_start(b);
-    while (b->probe.pid != 0 && !b->stopping) {
+    while (b->probe.pid != 0 && !b->stopping && tp_buf_len(&b->facts) == 0) {
         handle_next_event(b);
     }
-    return tp_broker_listen_all(b, err);
+    status = tp_broker_listen_all(b, err);
+    tp_broker_handover_finish(b);
+    tp_broker_reap(b); /* children that ended meanwhile */
+    return status;
 }
 
 int

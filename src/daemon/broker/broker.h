@@ -46,6 +46,7 @@ struct tp_broker_listener {
     struct tp_broker_watch watch;
     bool wants_cookie, wants_tls;
     char path[108]; /**< of a Unix socket, to be unlinked; "" = TCP */
+    char address[300]; /**< as the settings name it */
 };
 
 struct tp_broker_conn;
@@ -78,6 +79,7 @@ struct tp_broker {
     const struct tp_daemon_options *options;
     char executor[1024]; /**< path of the program */
     char handshaker[1024]; /**< path of the handshake program */
+    char self[1024]; /**< path of this program */
     char relay[1024]; /**< path of the relay program */
     char default_key[1024]; /**< shared keys, if no option names any; "" = none */
     struct tp_secure_files files; /**< for TLS */
@@ -88,6 +90,8 @@ struct tp_broker {
     struct tp_broker_watch signals;
     struct tp_broker_listener listeners[TP_BROKER_LISTENERS_MAX];
     size_t listener_count, admin_count;
+    struct tp_broker_listener inherited[TP_BROKER_LISTENERS_MAX];
+    size_t inherited_count; /**< listeners of the program before; fd -1 = taken */
     struct tp_list admins; /**< the admin_count connections to the control socket */
     struct tp_list conns;
     size_t unauthenticated_count; /**< unauthenticated connections */
@@ -105,6 +109,8 @@ struct tp_broker {
     uint32_t platform_count, device_count;
     tp_ns
         drain_until; /**< sessions may end by themselves until then; 0 = not draining */
+    pid_t reload_pid; /**< checks whether the next program can take over; 0 = none */
+    tp_ns reload_until; /**< it takes over then at the latest; 0 = no */
     bool stopping;
 };
 
@@ -227,6 +233,9 @@ const char *tp_broker_session_refusal(struct tp_broker *b,
 telpher_status tp_broker_session_open(struct tp_broker *b,
                                       const struct tp_broker_peer *peer,
                                       struct tp_broker_session **ret_session);
+/** Watches the descriptors of a session that was passed on. @return OK, LIMIT */
+telpher_status tp_broker_session_watch(struct tp_broker *b,
+                                       struct tp_broker_session *s);
 /** Frees a session that has no executor. */
 void tp_broker_session_close(struct tp_broker *b, struct tp_broker_session *s);
 struct tp_broker_session *tp_broker_session_find(struct tp_broker *b,
@@ -279,6 +288,9 @@ void tp_broker_conns_dismiss(struct tp_broker *b, const char *text);
 /** Starts telpher-relay, which takes over @p c. @return OK: the caller closes its copy */
 telpher_status tp_broker_relay_start(struct tp_broker *b, struct tp_broker_conn *c);
 
+/** Adds a relay process that was passed on. @return OK, NO_MEMORY */
+telpher_status tp_broker_relay_restore(struct tp_broker *b, pid_t pid);
+
 /** Accepts connections of a listening descriptor that is ready. */
 void tp_broker_accept(struct tp_broker *b, struct tp_broker_watch *w, uint32_t events);
 /** Opens all listeners that the options name. @return OK; else the reason in @p err */
@@ -294,8 +306,8 @@ telpher_status tp_broker_handshake_start(struct tp_broker *b, struct tp_broker_c
 void tp_broker_handshake_cancel(struct tp_broker *b, struct tp_broker_conn *c);
 /** Reaps handshake processes that have ended. */
 void tp_broker_handshakes_reap(struct tp_broker *b);
-/** Kills all handshake processes. */
-void tp_broker_handshakes_end(struct tp_broker *b);
+/** Kills all handshake processes, and relays if @p relays. */
+void tp_broker_handshakes_end(struct tp_broker *b, bool relays);
 /** Starts the handshake program; @p fd becomes TP_CONTROL_FD. */
 telpher_status tp_broker_spawn_handshake(struct tp_broker *b, int fd, pid_t *ret_pid,
                                          struct tp_error *err);
@@ -311,7 +323,10 @@ telpher_status tp_broker_spawn_relay(struct tp_broker *b, int fd, pid_t *ret_pid
  */
 telpher_status tp_broker_spawn(struct tp_broker *b, const struct tp_broker_session *s,
                                int fd, pid_t *ret_pid, struct tp_error *err);
-/** Finds the paths of the executor and the handshake program. */
+/** Starts this program, with @p argv, which it frees; @p fd becomes TP_CONTROL_FD. */
+telpher_status tp_broker_spawn_self(struct tp_broker *b, const char **argv, int fd,
+                                    pid_t *ret_pid, struct tp_error *err);
+/** Finds the paths of this program, the executor and the handshake program. */
 void tp_broker_find_programs(struct tp_broker *b);
 /** "killed by signal 11 (Segmentation fault)" or "ended with status 1"; "" for 0. */
 void tp_broker_describe_end(int wait_status, char *dst, size_t size);

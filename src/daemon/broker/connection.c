@@ -369,6 +369,59 @@ conn_drive(struct tp_broker *b, struct tp_broker_conn *c)
     tp_broker_watch_change(b, &c->watch, events_of(c));
 }
 
+/* Continues the records of a connection. */
+static telpher_status
+restore_tls(struct tp_broker_conn *c, const struct tp_tls_state *tls, const void *rest,
+            size_t rest_len)
+{
+    struct tp_conn *plain;
+    telpher_status status = tp_builtin_transports[0]->adopt(c->watch.fd, &plain);
+
+    if (status == TELPHER_OK) {
+        status = tp_tls_wrap(plain, tls, rest, rest_len, true, &c->tls);
+    }
+    return status;
+}
+
+telpher_status
+tp_broker_conn_restore(struct tp_broker *b, const struct tp_broker_conn *saved,
+                       struct tp_broker_session *s, const struct tp_tls_state *tls,
+                       const void *rest, size_t rest_len)
+{
+    struct tp_broker_conn *c = tp_zalloc(sizeof(*c), "connection");
+    telpher_status status = TELPHER_OK;
+
+    if (c == NULL) {
+        return TELPHER_ERR_NO_MEMORY;
+    }
+    *c = *saved;
+    c->tls = NULL;
+    c->handshake = NULL;
+    c->route = NULL;
+    c->in = NULL;
+    c->session = s;
+    c->watch.ready = conn_ready;
+    tp_list_init(&c->link);
+    tp_buf_init(&c->out, 0);
+    if (tls->suite != 0) {
+        status = restore_tls(c, tls, rest, rest_len);
+    }
+    if (status == TELPHER_OK && c->state == TP_BROKER_HEADER &&
+        !tp_broker_conn_expect(c, TP_BROKER_HEADER, TP_WIRE_HEADER_BYTES)) {
+        status = TELPHER_ERR_NO_MEMORY;
+    }
+    if (status == TELPHER_OK) {
+        status = tp_broker_watch_add(b, &c->watch, events_of(c));
+    }
+    if (status != TELPHER_OK) {
+        tp_free(c->in);
+        tp_free(c);
+        return status;
+    }
+    tp_list_push_back(&b->conns, &c->link);
+    return TELPHER_OK;
+}
+
 void
 tp_broker_conn_shaken(struct tp_broker *b, struct tp_broker_conn *c,
                       telpher_status status, const struct tp_tls_state *state)

@@ -12,6 +12,17 @@ bool tp_broker_conn_is_unauthenticated(const struct tp_broker_conn *c);
 /** Enters @p state, which waits for @p need bytes. @return false: no memory */
 bool tp_broker_conn_expect(struct tp_broker_conn *c, enum tp_broker_conn_state state,
                            size_t need);
+/**
+ * Adds a connection that was passed on, which takes the descriptor of @p saved.
+ * @param s     its session; a bulk stream waits for it.
+ * @param tls   state of its records, after @p rest; suite 0: it has none.
+ * @return OK; NO_MEMORY, LIMIT, UNSUPPORTED: the caller closes the descriptor
+ */
+telpher_status tp_broker_conn_restore(struct tp_broker *b,
+                                      const struct tp_broker_conn *saved,
+                                      struct tp_broker_session *s,
+                                      const struct tp_tls_state *tls, const void *rest,
+                                      size_t rest_len);
 /** Appends a frame with @p msg, a wire struct, to c->out. @return false: no memory */
 bool tp_broker_conn_put_frame(struct tp_broker_conn *c, uint16_t type, const void *msg);
 /** Enters CLOSING: sends the rest of c->out, then closes. */

@@ -204,10 +204,13 @@ tp_broker_handshakes_reap(struct tp_broker *b)
 }
 
 void
-tp_broker_handshakes_end(struct tp_broker *b)
+tp_broker_handshakes_end(struct tp_broker *b, bool relays)
 {
     tp_list_for_each_entry_safe(struct tp_broker_handshake, handshake, &b->handshakes,
                                 link) {
+        if (handshake->relays && !relays) {
+            continue;
+        }
         (void)kill(handshake->pid, SIGKILL);
         (void)waitpid(handshake->pid, NULL, 0);
         (void)release_conn(handshake);

@@ -21,6 +21,7 @@
 #include "core/session/client.h"
 #include "daemon/broker/admin.h"
 #include "daemon/broker/cookie.h"
+#include "daemon/broker/handover.h"
 
 enum { SOCKET_PATH_BYTES = 108 }; /* of sockaddr_un */
 
@@ -43,8 +44,8 @@ is_loopback(int fd)
 }
 
 static telpher_status
-add_listener(struct tp_broker *b, int fd, const char *path, bool wants_cookie,
-             bool wants_tls)
+add_listener(struct tp_broker *b, int fd, const char *address, const char *path,
+             bool wants_cookie, bool wants_tls)
 {
     struct tp_broker_listener *l = &b->listeners[b->listener_count];
 
@@ -52,6 +53,7 @@ add_listener(struct tp_broker *b, int fd, const char *path, bool wants_cookie,
                                      .wants_cookie = wants_cookie,
                                      .wants_tls = wants_tls};
     (void)snprintf(l->path, sizeof(l->path), "%s", path);
+    (void)snprintf(l->address, sizeof(l->address), "%s", address);
     b->listener_count++;
     return tp_broker_watch_add(b, &l->watch, EPOLLIN);
 }
@@ -106,6 +108,16 @@ choose_access(struct tp_broker *b, const char *address, bool loopback, bool *ret
     return TELPHER_OK;
 }
 
+/* Listens at an address, or takes the listener of the program before. */
+static telpher_status
+open_listener(struct tp_broker *b, const char *address, int *ret_fd,
+              struct tp_error *err)
+{
+    *ret_fd = tp_broker_handover_listener(b, address);
+    return *ret_fd >= 0 ? TELPHER_OK
+                        : tp_builtin_transports[0]->listen(address, ret_fd, err);
+}
+
 static telpher_status
 listen_tcp(struct tp_broker *b, const char *address, struct tp_error *err)
 {
@@ -118,7 +130,7 @@ listen_tcp(struct tp_broker *b, const char *address, struct tp_error *err)
                             "more than %d addresses to listen on",
                             TP_BROKER_LISTENERS_MAX - 1);
     }
-    status = tp_builtin_transports[0]->listen(address, &fd, err);
+    status = open_listener(b, address, &fd, err);
     if (status != TELPHER_OK) {
         return status;
     }
@@ -129,7 +141,7 @@ listen_tcp(struct tp_broker *b, const char *address, struct tp_error *err)
         return status;
     }
     tp_info("broker", "listening on %s%s", address, wants_tls ? " with TLS" : "");
-    return add_listener(b, fd, "", loopback && !wants_tls, wants_tls);
+    return add_listener(b, fd, address, "", loopback && !wants_tls, wants_tls);
 }
 
 /* Removes a socket file on which no process listens. */
@@ -218,13 +230,13 @@ listen_at(struct tp_broker *b, const char *path,
     remove_stale(path);
     (void)snprintf(address, sizeof(address), "unix:%s", path);
     mask = umask(0177);
-    status = tp_builtin_transports[0]->listen(address, &fd, err);
+    status = open_listener(b, address, &fd, err);
     (void)umask(mask);
     tp_descriptor_close(folder);
     if (status != TELPHER_OK) {
         return status;
     }
-    status = add_listener(b, fd, path, false, false);
+    status = add_listener(b, fd, address, path, false, false);
     l->watch.ready = ready;
     if (status == TELPHER_OK) {
         status = set_group(path, b->options->group, err);
@@ -283,7 +295,9 @@ listen_control(struct tp_broker *b, struct tp_error *err)
 static telpher_status
 load_cookie(struct tp_broker *b, struct tp_error *err)
 {
+    telpher_status status;
     char path[1024];
+    int inherited;
 
     if (b->options->listen.count == 0) {
         return TELPHER_OK;
@@ -293,7 +307,12 @@ load_cookie(struct tp_broker *b, struct tp_error *err)
     } else {
         tp_client_default_cookie(path, sizeof(path));
     }
-    return tp_daemon_cookie_create(path, b->cookie, &b->cookie_fd, err);
+    inherited = b->cookie_fd; /* its lock keeps the cookie as it is */
+    status = tp_daemon_cookie_create(path, b->cookie, &b->cookie_fd, err);
+    if (inherited > 0) {
+        (void)close(inherited);
+    }
+    return status;
 }
 
 /* Chooses the TLS files: those in the settings, else the key at the default path. */
@@ -310,6 +329,18 @@ find_files(struct tp_broker *b)
     }
 }
 
+/* After a reload, an address that cannot be opened costs no session. */
+static telpher_status
+go_on_without(const struct tp_broker *b, telpher_status status, struct tp_error *err)
+{
+    if (status == TELPHER_OK || b->options->handover_fd == 0) {
+        return status;
+    }
+    tp_error("broker", "going on without this address: %s", tp_error_text(err));
+    *err = (struct tp_error){0};
+    return TELPHER_OK;
+}
+
 telpher_status
 tp_broker_listen_all(struct tp_broker *b, struct tp_error *err)
 {
@@ -318,15 +349,15 @@ tp_broker_listen_all(struct tp_broker *b, struct tp_error *err)
 
     find_files(b);
     if (status == TELPHER_OK) {
-        status =
-            listen_control(b, err); /* first: it is there once clients are served */
+        status = go_on_without(b, listen_control(b, err),
+                               err); /* first: it is there once clients are served */
     }
     controls = b->listener_count;
     if (status == TELPHER_OK) {
-        status = listen_unix(b, err);
+        status = go_on_without(b, listen_unix(b, err), err);
     }
     for (size_t i = 0; i < b->options->listen.count && status == TELPHER_OK; i++) {
-        status = listen_tcp(b, b->options->listen.items[i], err);
+        status = go_on_without(b, listen_tcp(b, b->options->listen.items[i], err), err);
     }
     if (status == TELPHER_OK && b->listener_count == controls) {
         status = tp_error_set(err, TELPHER_ERR_INVALID,

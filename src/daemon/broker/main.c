@@ -10,6 +10,7 @@
 #include "base/config/config.h"
 #include "base/trace/log.h"
 #include "daemon/broker/broker.h"
+#include "daemon/broker/handover.h"
 #include "daemon/broker/options.h"
 #include "daemon/broker/shares.h"
 #include "transport/tcp/tcp.h"
@@ -31,6 +32,9 @@ check_settings(const struct tp_daemon_options *options)
     }
     for (size_t i = 0; i < options->listen.count && status == TELPHER_OK; i++) {
         status = tp_tcp_parse_address(options->listen.items[i], &address, &err);
+    }
+    if (status == TELPHER_OK && options->handover_fd > 0) {
+        status = tp_broker_handover_check(options->handover_fd, &err);
     }
     if (status != TELPHER_OK) {
         (void)fprintf(stderr, "telpherd: %s\n", tp_error_text(&err));

@@ -8,6 +8,7 @@
 
 #include <getopt.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/compiler.h"
@@ -23,7 +24,7 @@ static const struct tp_config_entry entries[] = {
 #undef SETTING
 };
 
-enum { OPT_CHECK = 256, OPT_HELP, OPT_VERSION, OPT_CONFIG, OPT_SETTING };
+enum { OPT_CHECK = 256, OPT_HELP, OPT_VERSION, OPT_CONFIG, OPT_HANDOVER, OPT_SETTING };
 
 static const struct option long_options[] = {
     {"listen", required_argument, NULL, OPT_SETTING},
@@ -76,6 +77,7 @@ static const struct option long_options[] = {
     {"max-handshakes", required_argument, NULL, OPT_SETTING},
     {"insecure", no_argument, NULL, OPT_SETTING},
     {"config", required_argument, NULL, OPT_CONFIG},
+    {TP_DAEMON_HANDOVER + 2, required_argument, NULL, OPT_HANDOVER},
     {"check-config", no_argument, NULL, OPT_CHECK},
     {"help", no_argument, NULL, OPT_HELP},
     {"version", no_argument, NULL, OPT_VERSION},
@@ -164,7 +166,7 @@ static const char help_text[] =
     "  --log-format FORM        text or logfmt\n"
     "  --version, --help\n"
     "\n"
-    "It stays in the foreground. SIGTERM drains it, SIGHUP asks the drivers again.\n";
+    "It stays in the foreground. SIGTERM drains it, SIGHUP reloads it.\n";
 
 /* The parsed command line, before it is applied. */
 struct parsed {
@@ -202,6 +204,9 @@ parse_special(int argc, char **argv, struct parsed *p, struct tp_daemon_options 
             break;
         case OPT_CHECK:
             o->check_config = true;
+            break;
+        case OPT_HANDOVER:
+            o->handover_fd = (int)strtol(optarg, NULL, 10);
             break;
         case OPT_SETTING:
             break;
@@ -308,7 +313,7 @@ tp_daemon_options_load(int argc, char **argv, struct tp_daemon_options *ret_opti
     struct tp_error err = {0};
     enum tp_daemon_verdict verdict;
 
-    *o = (struct tp_daemon_options){.config = NULL};
+    *o = (struct tp_daemon_options){.argc = argc, .argv = argv};
     if (tp_config_create(rooms, TP_ARRAY_LEN(rooms), &o->config) != TELPHER_OK) {
         return report_error(TP_DAEMON_BAD_CONFIG, "out of memory");
     }

@@ -10,6 +10,8 @@
 #include "base/config/settings.h"
 #include "daemon/limits.h"
 
+#define TP_DAEMON_HANDOVER "--handover" /**< option of telpherd's own */
+
 /** Values of the settings; options.c describes each. */
 struct tp_daemon_options {
     struct tp_settings base;
@@ -40,6 +42,9 @@ struct tp_daemon_options {
     char *cache; /**< "" = default path, "none" = no cache */
     uint64_t cache_size; /**< [bytes] per user */
     bool check_config; /**< command line only */
+    int handover_fd; /**< state of the program before; 0 = none; command line only */
+    int argc; /**< of the command line; borrowed */
+    char **argv;
     struct tp_config *config;
 };
 

@@ -39,6 +39,29 @@ start_process(struct tp_broker *b, struct tp_broker_conn *c, pid_t *ret_pid)
     return status;
 }
 
+static void
+add_entry(struct tp_broker *b, struct tp_broker_handshake *entry)
+{
+    entry->control.fd = -1;
+    entry->relays = true;
+    tp_list_init(&entry->link);
+    tp_list_push_back(&b->handshakes, &entry->link);
+    b->relay_count++;
+}
+
+telpher_status
+tp_broker_relay_restore(struct tp_broker *b, pid_t pid)
+{
+    struct tp_broker_handshake *entry = tp_zalloc(sizeof(*entry), "relay");
+
+    if (entry == NULL) {
+        return TELPHER_ERR_NO_MEMORY;
+    }
+    entry->pid = pid;
+    add_entry(b, entry);
+    return TELPHER_OK;
+}
+
 telpher_status
 tp_broker_relay_start(struct tp_broker *b, struct tp_broker_conn *c)
 {
@@ -53,11 +76,7 @@ tp_broker_relay_start(struct tp_broker *b, struct tp_broker_conn *c)
         tp_free(entry);
         return status;
     }
-    entry->control.fd = -1;
-    entry->relays = true;
-    tp_list_init(&entry->link);
-    tp_list_push_back(&b->handshakes, &entry->link);
-    b->relay_count++;
+    add_entry(b, entry);
     tp_info("broker", "process %ld relays a connection to %s", (long)entry->pid,
             c->route);
     return TELPHER_OK;

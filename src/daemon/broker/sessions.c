@@ -20,6 +20,7 @@
 #include "base/text/hex.h"
 #include "base/trace/log.h"
 #include "daemon/broker/broker.h"
+#include "daemon/broker/handover.h"
 #include "daemon/broker/shares.h"
 
 #define STOPPED_GRACE (5 * TP_CLOCK_S) /* for a stopped one whose client has gone */
@@ -312,6 +313,22 @@ watch_client(struct tp_broker *b, struct tp_broker_session *s, int fd)
     }
 }
 
+telpher_status
+tp_broker_session_watch(struct tp_broker *b, struct tp_broker_session *s)
+{
+    telpher_status status = TELPHER_OK;
+
+    s->control.ready = control_ready;
+    s->client.ready = client_gone;
+    if (s->control.fd >= 0) {
+        status = tp_broker_watch_add(b, &s->control, EPOLLIN);
+    }
+    if (s->client.fd >= 0 && status == TELPHER_OK) {
+        status = tp_broker_watch_add(b, &s->client, EPOLLRDHUP);
+    }
+    return status;
+}
+
 tp_ns
 tp_broker_sessions_tick(struct tp_broker *b, tp_ns now)
 {
@@ -475,6 +492,7 @@ tp_broker_reap(struct tp_broker *b)
     if (b->probe.pid != 0 && waitpid(b->probe.pid, &wait_status, WNOHANG) > 0) {
         tp_broker_probe_ended(b, wait_status);
     }
+    tp_broker_reload_reap(b);
     tp_broker_handshakes_reap(b);
     tp_list_for_each_entry_safe(struct tp_broker_session, s, &b->sessions, link) {
         while (s->pid != 0 &&

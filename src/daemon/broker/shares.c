@@ -54,22 +54,12 @@ tp_broker_shares_check(const struct tp_daemon_options *o, struct tp_error *err)
 }
 
 telpher_status
-tp_broker_shares_open(struct tp_broker *b, struct tp_error *err)
+tp_broker_shares_restore(struct tp_broker *b, int fd, uint32_t count,
+                         struct tp_error *err)
 {
-    uint32_t count = (uint32_t)b->options->max_sessions + ENDING_SLOTS;
-    telpher_status status = tp_broker_shares_check(b->options, err);
-    int fd;
+    telpher_status status = tp_share_map(&b->share, fd, count);
 
-    if (status != TELPHER_OK) {
-        return status;
-    }
-    status = tp_memfd_create("telpher-share", tp_share_size(count), &fd);
-    if (status == TELPHER_OK) {
-        b->share_fd = fcntl(fd, F_DUPFD_CLOEXEC, SHARE_FD_MIN);
-        status =
-            b->share_fd < 0 ? TELPHER_ERR_LIMIT : tp_share_map(&b->share, fd, count);
-        (void)close(fd);
-    }
+    b->share_fd = fd;
     b->share.taken = tp_zalloc(count, "shares");
     if (status == TELPHER_OK && b->share.taken == NULL) {
         status = TELPHER_ERR_NO_MEMORY;
@@ -77,6 +67,26 @@ tp_broker_shares_open(struct tp_broker *b, struct tp_error *err)
     return status == TELPHER_OK
                ? status
                : tp_error_set(err, status, "no memory for shares of device time");
+}
+
+telpher_status
+tp_broker_shares_open(struct tp_broker *b, struct tp_error *err)
+{
+    uint32_t count = (uint32_t)b->options->max_sessions + ENDING_SLOTS;
+    telpher_status status = tp_broker_shares_check(b->options, err);
+    int fd, high;
+
+    if (status != TELPHER_OK) {
+        return status;
+    }
+    status = tp_memfd_create("telpher-share", tp_share_size(count), &fd);
+    if (status != TELPHER_OK) {
+        return tp_error_set(err, status, "no memory for shares of device time");
+    }
+    high = fcntl(fd, F_DUPFD_CLOEXEC, SHARE_FD_MIN);
+    (void)close(fd);
+    return high < 0 ? tp_error_set(err, TELPHER_ERR_LIMIT, "no descriptor left")
+                    : tp_broker_shares_restore(b, high, count, err);
 }
 
 /* True if USER of an item names the owner: as it is written, or a user by its name. */
@@ -157,6 +167,20 @@ tp_broker_share_take(struct tp_broker *b, struct tp_broker_session *s)
         s->share_slot = UINT32_MAX;
         tp_warn("broker", "a session has no slot in the page of device time");
     }
+}
+
+void
+tp_broker_share_restore(struct tp_broker *b, struct tp_broker_session *s)
+{
+    char owner[TP_TLS_WHO_BYTES];
+
+    if (s->share_slot >= b->share.slot_count) {
+        s->share_slot = UINT32_MAX;
+        return;
+    }
+    tp_broker_owner_of(s, owner, sizeof(owner));
+    b->share.taken[s->share_slot] = true;
+    atomic_store(&b->share.slots[s->share_slot].weight, weight_of(b->options, owner));
 }
 
 void

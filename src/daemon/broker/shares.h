@@ -13,6 +13,11 @@ telpher_status tp_broker_shares_check(const struct tp_daemon_options *o,
                                       struct tp_error *err);
 /** Creates the page that executors share. @return OK; else the reason in @p err */
 telpher_status tp_broker_shares_open(struct tp_broker *b, struct tp_error *err);
+/** Maps the page of the program before. Keeps @p fd. @return OK, NO_MEMORY */
+telpher_status tp_broker_shares_restore(struct tp_broker *b, int fd, uint32_t count,
+                                        struct tp_error *err);
+/** Notes the slot of a session that was passed on, and sets its present weight. */
+void tp_broker_share_restore(struct tp_broker *b, struct tp_broker_session *s);
 /** Takes a slot for a session that starts, and frees it. */
 void tp_broker_share_take(struct tp_broker *b, struct tp_broker_session *s);
 void tp_broker_share_free(struct tp_broker *b, struct tp_broker_session *s);

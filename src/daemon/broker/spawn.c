@@ -54,6 +54,8 @@ find_program(const char *name, char dst[PATH_BYTES])
 void
 tp_broker_find_programs(struct tp_broker *b)
 {
+    ssize_t len;
+
     if (b->options->executor[0] != '\0') {
         (void)snprintf(b->executor, sizeof(b->executor), "%s", b->options->executor);
     } else {
@@ -61,6 +63,8 @@ tp_broker_find_programs(struct tp_broker *b)
     }
     find_program(HANDSHAKER, b->handshaker);
     find_program(RELAY, b->relay);
+    len = readlink("/proc/self/exe", b->self, sizeof(b->self) - 1);
+    b->self[len > 0 ? len : 0] = '\0';
 }
 
 /* Makes the executor's environment: ours, plus a mark that disables our own ICD. */
@@ -285,6 +289,13 @@ tp_broker_spawn_relay(struct tp_broker *b, int fd, pid_t *ret_pid, struct tp_err
     for (size_t i = 0; i < to->count; i++) {
         argv[n++] = to->items[i];
     }
+    return spawn_program(argv, false, fd, 0, ret_pid, err);
+}
+
+telpher_status
+tp_broker_spawn_self(struct tp_broker *b, const char **argv, int fd, pid_t *ret_pid,
+                     struct tp_error *err)
+{
     return spawn_program(argv, false, fd, 0, ret_pid, err);
 }
 
