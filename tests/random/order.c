@@ -456,6 +456,16 @@ order_whole_queue(struct planner *p, enum op_kind kind, unsigned queue)
     return (int)(op - p->plan->ops);
 }
 
+/** A blocking write may return once its memory is read; commands of other queues then
+ *  need more than its return. */
+static bool
+ends_at_return(const struct planner *p, const struct op *op)
+{
+    return op->blocking && ((p->options.features & PLAN_AFTER_WRITES) != 0 ||
+                            (op->kind != OP_WRITE && op->kind != OP_WRITE_RECT &&
+                             op->kind != OP_WRITE_IMAGE));
+}
+
 void
 order_enter(struct planner *p, struct op *op)
 {
@@ -464,7 +474,7 @@ order_enter(struct planner *p, struct op *op)
     if (!p->plan->queues[op->queue].out_of_order || op->kind == OP_BARRIER) {
         p->last[op->queue] = index;
     }
-    if (op->blocking) {
+    if (ends_at_return(p, op)) {
         mark_done(p, index);
     }
 }

@@ -441,6 +441,9 @@ plan_kernel(struct planner *p, unsigned queue)
     if (images && image->form != 1) {
         return; /* kernels take 2D images */
     }
+    if (kernel == KERNEL_STRUCT && (p->options.features & PLAN_STRUCTS) == 0) {
+        kernel = KERNEL_ADD;
+    }
     if (kernel == KERNEL_ADD || kernel == KERNEL_STRUCT || kernel == KERNEL_NONE ||
         kernel == KERNEL_GRID) {
         src = -1;
@@ -501,6 +504,20 @@ plan_user_event(struct planner *p, unsigned context)
     }
 }
 
+/** True if a pending command of an out-of-order queue will fail. */
+static bool
+will_fail(const struct planner *p, unsigned queue)
+{
+    bool fails = false;
+
+    for (unsigned i = 0; i < p->plan->op_count; i++) {
+        fails = fails ||
+                (p->plan->ops[i].kind < OP_USER && p->plan->ops[i].queue == queue &&
+                 p->known[i].poisoned && !set_has(&p->done, (int)i));
+    }
+    return fails && p->plan->queues[queue].out_of_order;
+}
+
 static void
 plan_order(struct planner *p, unsigned queue, enum op_kind kind)
 {
@@ -518,7 +535,9 @@ plan_order(struct planner *p, unsigned queue, enum op_kind kind)
         order_finish(p, queue);
     } else if (kind == OP_BARRIER || (kind == OP_MARKER && plan_chance(&p->rng, 50))) {
         (void)order_whole_queue(p, kind, queue);
-    } else if (kind == OP_MARKER) {
+    } else if (kind == OP_MARKER &&
+               ((p->options.features & PLAN_MARKERS_PAST_FAILURES) != 0 ||
+                !will_fail(p, queue))) {
         op = order_command(p, queue, NULL, 0, HOST_NOTHING);
         if (op != NULL) {
             order_enter(p, op);
@@ -592,8 +611,10 @@ plan_intent(struct planner *p)
     unsigned queue = (unsigned)plan_below(&p->rng, p->plan->queue_count);
     enum op_kind kind = any_kind(&p->rng);
 
-    p->wants_object = kind != OP_WRITE && kind != OP_READ && kind != OP_COPY &&
-                      kind != OP_FILL && kind != OP_KERNEL && kind != OP_MIGRATE;
+    p->wants_object =
+        kind != OP_WRITE && kind != OP_READ && kind != OP_COPY && kind != OP_FILL &&
+        kind != OP_KERNEL &&
+        (kind != OP_MIGRATE || (p->options.features & PLAN_USM_MIGRATIONS) == 0);
     switch (kind) {
     case OP_WRITE:
     case OP_READ:
@@ -660,6 +681,7 @@ plan_make(struct plan *plan, const struct plan_options *options, uint64_t seed,
     memset(plan, 0, sizeof(*plan));
     memset(p, 0, sizeof(*p));
     plan->seed = seed;
+    plan->features = options->features;
     plan->intent_count = plan_intents(seed);
     plan_objects(plan, options);
     p->plan = plan;

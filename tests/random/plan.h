@@ -39,7 +39,14 @@ enum plan_feature {
     PLAN_FAILED_CALLBACKS = 128, /**< callbacks of commands that fail with others */
     PLAN_SVM = 256, /**< buffers over shared virtual memory, used by pointers as well */
     PLAN_USM = 512, /**< unified shared memory of a device, used by pointers alone */
-    PLAN_ALL_FEATURES = 1023,
+    /** Commands that other queues order after a blocking write by its return alone. */
+    PLAN_AFTER_WRITES = 1024,
+    PLAN_USM_MIGRATIONS = 2048,
+    PLAN_EVENTS_OF_FINISH = 4096, /**< states of events right after a finish */
+    PLAN_STRUCTS = 8192, /**< arguments of kernels that are a struct */
+    /** Markers with wait lists while a command of their out-of-order queue will fail. */
+    PLAN_MARKERS_PAST_FAILURES = 16384,
+    PLAN_ALL_FEATURES = 32767,
 };
 
 enum op_kind {
@@ -148,6 +155,7 @@ struct plan_options {
 
 struct plan {
     uint64_t seed;
+    unsigned features; /**< of the options */
     unsigned contexts, queue_count, mem_count, intent_count, op_count;
     struct queue_plan queues[PLAN_QUEUES];
     struct mem_plan mems[PLAN_MEMS];

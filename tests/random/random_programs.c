@@ -24,10 +24,13 @@ static const char usage[] =
     "  --native NAME     part of the native platform's name (Portable)\n"
     "  --without NAME    images, out-of-order, user-events, failures or\n"
     "                    parts-in-copies, loose-blocking, failed-waits or\n"
-    "                    failed-callbacks, svm, usm; may be repeated\n"
+    "                    failed-callbacks, svm, usm, after-writes,\n"
+    "                    usm-migrations, events-of-finish, structs or\n"
+    "                    markers-past-failures; may be repeated\n"
     "  --seconds N       after which a program counts as hung (20)\n"
     "  --times N         how often each program runs here (1)\n"
     "  --fault copy-rect  copies of rectangles lack a row in what is tested\n"
+    "  --twice yes       natively both times: is the driver's result always the same?\n"
     "  --print yes       prints the programs and runs nothing\n"
     "Exit status: 0 all equal, 1 some differ, 2 wrong use, 77 no native device.\n";
 
@@ -38,7 +41,7 @@ struct job {
     unsigned count, servers, seconds, times;
     const char *native;
     int fault;
-    bool print_only;
+    bool twice, print_only;
     struct worker sides[2]; /**< native, tested */
     unsigned differ,
         lost; /**< programs; those that the native driver did not survive */
@@ -94,6 +97,10 @@ differs(struct job *job, uint64_t seed, uint64_t kept, bool *ret_lost, char *dst
     enum outcome tested;
 
     *ret_lost = native != RAN;
+    if (native != RAN && job->twice) {
+        snprintf(dst, cap, "%s", ends[native]);
+        return true;
+    }
     if (native == RAN && has_foreign_error(job->sides[0].text, dst, cap)) {
         return true;
     }
@@ -193,11 +200,21 @@ run_programs(struct job *job)
 static bool
 leave_out(struct job *job, const char *name)
 {
-    static const char *const names[] = {
-        "images",       "out-of-order",     "user-events",
-        "failures",     "parts-in-copies",  "loose-blocking",
-        "failed-waits", "failed-callbacks", "svm",
-        "usm"};
+    static const char *const names[] = {"images",
+                                        "out-of-order",
+                                        "user-events",
+                                        "failures",
+                                        "parts-in-copies",
+                                        "loose-blocking",
+                                        "failed-waits",
+                                        "failed-callbacks",
+                                        "svm",
+                                        "usm",
+                                        "after-writes",
+                                        "usm-migrations",
+                                        "events-of-finish",
+                                        "structs",
+                                        "markers-past-failures"};
 
     for (unsigned i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         if (strcmp(name, names[i]) == 0) {
@@ -224,6 +241,11 @@ take_option(struct job *job, const char *name, const char *value)
     if (strcmp(name, "--fault") == 0) {
         job->fault = OP_COPY_RECT;
         return strcmp(value, "copy-rect") == 0;
+    }
+    if (strcmp(name, "--twice") == 0) {
+        job->twice = true;
+        job->servers = 0;
+        return true;
     }
     if (strcmp(name, "--print") == 0) {
         job->print_only = true;
@@ -294,13 +316,14 @@ run_job(struct job *job)
             goto stop_native;
         }
     }
-    job->sides[1] = (struct worker){.platform = "Telpher",
-                                    .vendors = ICD_LIBRARY,
-                                    .fault = job->fault,
-                                    .devices = job->plan.devices,
-                                    .seconds = job->seconds};
+    job->sides[1] =
+        (struct worker){.platform = job->twice ? job->native : "Telpher",
+                        .vendors = job->twice ? native_vendors : ICD_LIBRARY,
+                        .fault = job->fault,
+                        .devices = job->plan.devices,
+                        .seconds = job->seconds};
     if (!worker_start(&job->sides[1])) {
-        fprintf(stderr, "random_programs: no device through Telpher\n");
+        fprintf(stderr, "random_programs: no device on the other side\n");
         goto stop_servers;
     }
     job->plan.features &= job->sides[0].features;

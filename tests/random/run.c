@@ -120,6 +120,7 @@ create_objects(struct run *r)
         r->mems[i] = create_mem(r, i, content, &err);
         if (err == CL_SUCCESS && m->parent < 0 && m->source >= MEM_WRITTEN) {
             err = write_mem(r, i, content);
+            clFinish(queue_of_context(r, m->context)); /* other queues use it, too */
         }
         if (err != CL_SUCCESS) {
             fprintf(r->to, "mem %u call %d\n", i, err);
@@ -218,6 +219,9 @@ report_op(struct run *r, unsigned i)
                 (unsigned long long)run_hash(r->host[i], r->host_size[i], 0));
     }
     if (r->events[i] != NULL) {
+        if ((r->plan->features & PLAN_EVENTS_OF_FINISH) == 0) {
+            clWaitForEvents(1, &r->events[i]);
+        }
         clGetEventInfo(r->events[i], CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof(status),
                        &status, NULL);
         clGetEventInfo(r->events[i], CL_EVENT_COMMAND_TYPE, sizeof(type), &type, NULL);

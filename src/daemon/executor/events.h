@@ -183,7 +183,9 @@ void tp_exec_pace_end(struct tp_exec *x);
 /** Releases the native event of a command. Keeps a failed or unfinished one until the
  *  driver no longer needs it. Any thread. */
 void tp_exec_release_native(struct tp_exec *x, cl_event native);
-/** Releases kept events that are no longer needed. Watchdog only. @return true if some
+/** Releases a native queue, with some drivers after the end of its commands. Any thread. */
+void tp_exec_release_native_queue(struct tp_exec *x, cl_command_queue queue);
+/** Releases kept events and queues that are no longer needed. Watchdog only. @return true if some
  *  are left */
 bool tp_exec_sweep_holds(struct tp_exec *x);
 

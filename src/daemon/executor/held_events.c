@@ -12,15 +12,20 @@
  * the waiting events. With PoCL only a command that waits for a user event can fail
  * (x->user_events lists those not set), so while one is open all launches have events
  * (command.c).
+ *
+ * Queues are kept in the same way from Intel's runtime for CPUs: the thread that ends the last
+ * command of a released queue destroys the queue, and waits for itself without end.
  */
 #include "base/alloc.h"
 #include "daemon/executor/events.h"
 #include "daemon/executor/executor.h"
 #include "daemon/executor/objects/objects.h"
+#include "daemon/executor/quirks.h"
 
 struct tp_exec_hold {
     struct tp_exec_hold *next;
-    cl_event native;
+    cl_event native; /* NULL: a queue */
+    cl_command_queue queue;
     uint64_t made; /* x->events_made at its release: it waits for no later event */
     bool over; /* at the last check */
 };
@@ -44,22 +49,38 @@ push_hold(struct tp_exec *x, struct tp_exec_hold *hold)
     }
 }
 
-void
-tp_exec_release_native(struct tp_exec *x, cl_event native)
+static void
+keep(struct tp_exec *x, cl_event native, cl_command_queue queue)
 {
-    struct tp_exec_hold *hold;
+    struct tp_exec_hold *hold = tp_zalloc(sizeof(*hold), "hold");
 
-    if (status_of(x, native) == CL_COMPLETE) {
-        x->cl.ReleaseEvent(native);
-        return;
-    }
-    hold = tp_zalloc(sizeof(*hold), "hold");
-    if (hold != NULL) { /* without memory, the event leaks until the process ends */
+    if (hold != NULL) { /* without memory, it leaks until the process ends */
         tp_exec_count_late(x); /* the next object checks the limit */
         hold->native = native;
+        hold->queue = queue;
         hold->made = atomic_load(&x->events_made);
         push_hold(x, hold);
         tp_exec_watchdog_arm(x->watchdog);
+    }
+}
+
+void
+tp_exec_release_native(struct tp_exec *x, cl_event native)
+{
+    if (status_of(x, native) == CL_COMPLETE) {
+        x->cl.ReleaseEvent(native);
+    } else {
+        keep(x, native, NULL);
+    }
+}
+
+void
+tp_exec_release_native_queue(struct tp_exec *x, cl_command_queue queue)
+{
+    if (tp_exec_has_quirk(x, TP_EXEC_QUIRK_QUEUE_WAITS_FOR_ITSELF)) {
+        keep(x, NULL, queue);
+    } else {
+        x->cl.ReleaseCommandQueue(queue);
     }
 }
 
@@ -94,6 +115,16 @@ find_oldest(struct tp_exec *x)
     return made;
 }
 
+static void
+release(struct tp_exec *x, const struct tp_exec_hold *hold)
+{
+    if (hold->native != NULL) {
+        x->cl.ReleaseEvent(hold->native);
+    } else {
+        x->cl.ReleaseCommandQueue(hold->queue);
+    }
+}
+
 bool
 tp_exec_sweep_holds(struct tp_exec *x)
 {
@@ -102,10 +133,11 @@ tp_exec_sweep_holds(struct tp_exec *x)
 
     while (hold != NULL) {
         struct tp_exec_hold *next = hold->next;
-        bool over = hold->made < first && status_of(x, hold->native) <= CL_COMPLETE;
+        bool over = hold->made < first &&
+                    (hold->native == NULL || status_of(x, hold->native) <= CL_COMPLETE);
 
         if (over && hold->over) {
-            x->cl.ReleaseEvent(hold->native);
+            release(x, hold);
             tp_exec_uncount(x, 1);
             tp_free(hold);
         } else {

@@ -96,6 +96,12 @@ static const struct tp_exec_quirk_row rows[TP_EXEC_QUIRK_COUNT] = {
         .symptom = "asked for binaries it compiles every kernel for every work-group size",
         .remedy = "the build cache is written when the session ends",
         .where = "src/daemon/executor/program/build_cache_write.c", .test = "tests/integration/icd_cache_end.c"},
+    [TP_EXEC_QUIRK_QUEUE_WAITS_FOR_ITSELF] = {
+        .id = "queue-waits-for-itself", .match = TP_EXEC_PLATFORM_NAME, .name = "Intel(R) OpenCL",
+        .driver = "Intel CPU runtime 2026.22.10",
+        .symptom = "a queue released while its last command ends is destroyed by that command's thread, which waits for itself",
+        .remedy = "a queue is released one to two seconds after its commands have ended",
+        .where = "src/daemon/executor/held_events.c", .test = "src/daemon/executor/queue_release_test.c"},
 };
 /* clang-format on */
 

@@ -161,7 +161,7 @@ td_clGetPlatformInfo(cl_platform_id which, cl_platform_info name, size_t size,
     case CL_PLATFORM_VERSION:
         return td_out_text(out, version_text());
     case CL_PLATFORM_NAME:
-        return td_out_text(out, "Telpher Test Driver");
+        return td_out_text(out, td_script()->name);
     case CL_PLATFORM_VENDOR:
         return td_out_text(out, "Telpher");
     case CL_PLATFORM_EXTENSIONS:

@@ -177,6 +177,8 @@ read_script(void)
 {
     const char *timer = getenv("TESTDRV_TIMER"), *svm = getenv("TESTDRV_SVM");
 
+    script.name =
+        getenv("TESTDRV_NAME") != NULL ? getenv("TESTDRV_NAME") : "Telpher Test Driver";
     script.timer = timer != NULL;
     script.clock_ahead_ns = timer != NULL ? strtoull(timer, NULL, 10) : 0;
     script.svm = svm != NULL ? strtoull(svm, NULL, 0) : 0;

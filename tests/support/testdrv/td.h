@@ -101,6 +101,7 @@ cl_int td_enter_command(const char *function);
 void td_record_object(const char *what, const struct td_obj *obj);
 /** Fixed after the first call. */
 struct td_script {
+    const char *name; /* of the platform */
     unsigned devices;
     unsigned delay_us; /* of every command */
     bool lazy; /* commands start only after a flush */

@@ -199,7 +199,7 @@ tp_exec_queue_on_release(struct tp_exec_object *o)
     tp_exec_queue_hear_out(q);
     if (q->native != NULL) {
         (void)tp_exec_queue_flush(q);
-        o->x->cl.ReleaseCommandQueue(q->native);
+        tp_exec_release_native_queue(o->x, q->native);
         q->native = NULL;
     }
     tp_exec_queue_unblock(q);
@@ -303,7 +303,7 @@ tp_exec_queue_renew(struct tp_exec_queue *q)
     q->native = fresh;
     q->barrier = error == 0 ? barrier : NULL;
     q->barrier_is_own = true;
-    x->cl.ReleaseCommandQueue(old);
+    tp_exec_release_native_queue(x, old);
     return error;
 }
 
