@@ -452,17 +452,9 @@ has_reason(const struct tp_exec_build *build)
     bool found = false;
 
     for (cl_uint i = 0; i < build->device_count && p->native != NULL && !found; i++) {
-        size_t size = 0;
-        char *log;
+        char *log = tp_exec_build_log(build, i);
 
-        (void)p->obj.x->cl.GetProgramBuildInfo(p->native, build->devices[i],
-                                               CL_PROGRAM_BUILD_LOG, 0, NULL, &size);
-        log = tp_zalloc(size + 1, "build log");
-        if (log != NULL && p->obj.x->cl.GetProgramBuildInfo(
-                               p->native, build->devices[i], CL_PROGRAM_BUILD_LOG, size,
-                               log, NULL) == CL_SUCCESS) {
-            found = strcasestr(log, "error") != NULL;
-        }
+        found = log != NULL && strcasestr(log, "error") != NULL;
         tp_free(log);
     }
     return found;
@@ -566,6 +558,7 @@ run_build(struct tp_exec_build *build, struct tp_buf *facts)
     if (options == NULL) {
         return CL_OUT_OF_HOST_MEMORY;
     }
+    build->all_options = options;
     tp_exec_cache_take_key(build);
     if (!tp_exec_cache_load(build, options, facts)) {
         error = make(build, options);
@@ -578,6 +571,7 @@ run_build(struct tp_exec_build *build, struct tp_buf *facts)
     }
     tp_exec_text_built(build);
     note_key(build, error);
+    build->all_options = NULL;
     tp_free(options);
     return error;
 }

@@ -35,6 +35,7 @@ struct tp_exec_build {
     uint32_t *indices; /**< of the server's devices */
     cl_device_id *devices; /**< the same, native */
     char *options; /**< as the client gave them */
+    const char *all_options; /**< with ours, while the driver builds; or NULL */
     char *names; /**< of built-in kernels, or of headers, each with its NUL; or NULL */
     size_t names_len; /**< [bytes] */
     size_t spec_count;
@@ -58,6 +59,8 @@ int32_t tp_exec_build_new(struct tp_exec_program *p,
                           const struct tp_exec_build_params *params,
                           struct tp_exec_build **ret_build);
 void tp_exec_build_free(struct tp_exec_build *build);
+/** Option, with a number, of builds that repeat one with more files. */
+#define TP_EXEC_ROUND " -DTELPHER_ROUND="
 /** Makes the options for the driver: ours, then the client's. @return NULL: no memory */
 char *tp_exec_build_options(const struct tp_exec_build *build);
 
@@ -68,6 +71,8 @@ char *tp_exec_build_options(const struct tp_exec_build *build);
 telpher_status tp_exec_send_content(struct tp_exec *x, uint64_t transfer, void *content,
                                     uint64_t size);
 
+/** Reads the driver's log of one of the build's devices. @return NULL: none; tp_free() */
+char *tp_exec_build_log(const struct tp_exec_build *build, cl_uint which);
 /** Appends all facts of a program, and those of its kernels if it is @p executable.
  *  @return OK, NO_MEMORY, LIMIT */
 telpher_status tp_exec_program_facts(struct tp_exec_build *build, bool executable,

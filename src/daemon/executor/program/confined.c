@@ -157,7 +157,7 @@ build_seeing(struct work *w, struct tp_exec_files *files)
         }
         tp_exec_text_forget(w->build);
         /* drivers' caches must not take this build for the one before */
-        options = tp_asprintf("build options", "%s -DTELPHER_ROUND=%d", first, round);
+        options = tp_asprintf("build options", "%s" TP_EXEC_ROUND "%d", first, round);
         w->options = options != NULL ? options : first;
     }
     tp_free(options);

@@ -250,11 +250,69 @@ drop_kernels(struct tp_exec_program *p, cl_kernel *kernels, cl_uint count)
 
 /* ---- programs ---- */
 
-static const cl_uint build_params[] = {CL_PROGRAM_BUILD_STATUS, CL_PROGRAM_BUILD_LOG,
-                                       CL_PROGRAM_BINARY_TYPE};
+static const cl_uint build_params[] = {CL_PROGRAM_BUILD_STATUS, CL_PROGRAM_BINARY_TYPE};
+static const cl_uint log_params[] = {CL_PROGRAM_BUILD_LOG};
 static const cl_uint build_params_2_0[] = {CL_PROGRAM_BUILD_GLOBAL_VARIABLE_TOTAL_SIZE};
 static const cl_uint program_params[] = {CL_PROGRAM_NUM_KERNELS,
                                          CL_PROGRAM_KERNEL_NAMES};
+
+char *
+tp_exec_build_log(const struct tp_exec_build *build, cl_uint which)
+{
+    const struct tp_opencl *cl = &build->program->obj.x->cl;
+    cl_program native = build->program->native;
+    cl_device_id device = build->devices[which];
+    size_t size = 0;
+    char *log;
+
+    (void)cl->GetProgramBuildInfo(native, device, CL_PROGRAM_BUILD_LOG, 0, NULL, &size);
+    log = tp_zalloc(size + 1, "build log");
+    if (log != NULL && cl->GetProgramBuildInfo(native, device, CL_PROGRAM_BUILD_LOG,
+                                               size, log, NULL) != CL_SUCCESS) {
+        tp_free(log);
+        log = NULL;
+    }
+    return log;
+}
+
+/* Intel's runtime repeats the options in its log: those of the client take their place. */
+static void
+show_own_options(const struct tp_exec_build *build, char *log)
+{
+    const char *all = build->all_options, *own = build->options;
+    size_t len = all == NULL ? 0 : strlen(all), own_len = strlen(own);
+
+    for (char *at = log; len > own_len && (at = strstr(at, all)) != NULL;
+         at += own_len) {
+        char *rest = at + len;
+
+        if (strncmp(rest, TP_EXEC_ROUND, strlen(TP_EXEC_ROUND)) == 0) {
+            rest += strlen(TP_EXEC_ROUND);
+            rest += strspn(rest, "0123456789");
+        }
+        memmove(at, own, own_len);
+        memmove(at + own_len, rest, strlen(rest) + 1);
+    }
+}
+
+static telpher_status
+add_log(struct tp_exec_build *build, cl_uint which, struct subject *s,
+        struct tp_buf *facts)
+{
+    char *log = tp_exec_build_log(build, which);
+    telpher_status status;
+
+    if (log == NULL) { /* for the driver's error */
+        return add_answers(facts, TP_WIRE_FACT_PROGRAM_DEVICE, build->indices[which], 0,
+                           ask_build, s, log_params, TP_ARRAY_LEN(log_params));
+    }
+    show_own_options(build, log);
+    status =
+        tp_opencl_facts_add(facts, TP_WIRE_FACT_PROGRAM_DEVICE, build->indices[which],
+                            0, CL_PROGRAM_BUILD_LOG, 0, log, strlen(log) + 1);
+    tp_free(log);
+    return status;
+}
 
 static telpher_status
 add_build(struct tp_exec_build *build, cl_uint which, struct tp_buf *facts)
@@ -268,6 +326,9 @@ add_build(struct tp_exec_build *build, cl_uint which, struct tp_buf *facts)
         add_answers(facts, TP_WIRE_FACT_PROGRAM_DEVICE, device, 0, ask_build, &s,
                     build_params, TP_ARRAY_LEN(build_params));
 
+    if (status == TELPHER_OK) {
+        status = add_log(build, which, &s, facts);
+    }
     if (status == TELPHER_OK) { /* the client's own, not with what we added */
         status = tp_opencl_facts_add(facts, TP_WIRE_FACT_PROGRAM_DEVICE, device, 0,
                                      CL_PROGRAM_BUILD_OPTIONS, 0, build->options,

@@ -45,6 +45,19 @@ struct tp_exec_guard {
 
 /* ---- the answering thread ---- */
 
+/* Makes names in the present folder, as compilers spell it, relative. */
+static void
+drop_present_folder(char *name)
+{
+    const size_t len = strlen(TP_EXEC_PRESENT_FOLDER);
+
+    if (strncmp(name, TP_EXEC_PRESENT_FOLDER, len) == 0 && name[len] == '\0') {
+        strcpy(name, ".");
+    } else if (strncmp(name, TP_EXEC_PRESENT_FOLDER "/", len + 1) == 0) {
+        memmove(name, name + len + 1, strlen(name + len + 1) + 1);
+    }
+}
+
 static void
 handle(struct watch *w)
 {
@@ -57,7 +70,15 @@ handle(struct watch *w)
     if (ioctl(w->listener, SECCOMP_IOCTL_NOTIF_RECV, &req) != 0) {
         return;
     }
-    if (!tp_exec_call_read(&req, call) || call->name[0] == '\0') {
+    if (!tp_exec_call_read(&req, call)) {
+        tp_exec_call_continue(w->listener, &req);
+        return;
+    }
+    if (call->kind == TP_EXEC_CALL_GETCWD) {
+        tp_exec_call_tell_folder(w->listener, &req, call);
+        return;
+    }
+    if (call->name[0] == '\0') {
         tp_exec_call_continue(w->listener, &req);
         return;
     }
@@ -67,6 +88,7 @@ handle(struct watch *w)
 
         strcpy(spelled, call->name);
         tp_include_clean(call->name);
+        drop_present_folder(call->name);
         seen = tp_exec_files_find(w->files, call->name, &fd);
         if (seen == TP_EXEC_SEEN_FOREIGN) {
             strcpy(call->name, spelled);

@@ -47,6 +47,7 @@ static const struct row {
     {SYS_faccessat, TP_EXEC_CALL_ACCESS, 0, 1, -1, -1},
     {SYS_faccessat2, TP_EXEC_CALL_ACCESS, 0, 1, 3, -1},
     {SYS_readlinkat, TP_EXEC_CALL_READLINK, 0, 1, -1, -1},
+    {SYS_getcwd, TP_EXEC_CALL_GETCWD, -1, -1, -1, 0},
 };
 
 #define LOAD(field)                                                                    \
@@ -125,6 +126,7 @@ tp_exec_call_read(const struct seccomp_notif *req, struct tp_exec_call *call)
     call->folder = (int)argument(req, row->folder, (uint64_t)AT_FDCWD);
     call->flags = (int)argument(req, row->flags, 0);
     call->result = argument(req, row->result, 0);
+    call->room = req->data.args[1];
     call->mask = (unsigned)req->data.args[3];
     call->nofollow =
         row->kind == TP_EXEC_CALL_READLINK ||
@@ -132,8 +134,9 @@ tp_exec_call_read(const struct seccomp_notif *req, struct tp_exec_call *call)
 #ifdef SYS_lstat
     call->nofollow = call->nofollow || row->number == SYS_lstat;
 #endif
-    return read_text(call->thread, req->data.args[row->name], call->name,
-                     sizeof(call->name));
+    call->name[0] = '\0';
+    return row->name < 0 || read_text(call->thread, req->data.args[row->name],
+                                      call->name, sizeof(call->name));
 }
 
 static void
@@ -269,7 +272,20 @@ tp_exec_call_answer(int listener, const struct seccomp_notif *req,
         error = EINVAL; /* no link */
         break;
     case TP_EXEC_CALL_ACCESS:
+    case TP_EXEC_CALL_GETCWD: /* has no name to find */
         break;
     }
     respond(listener, req, error, 0, 0);
+}
+
+void
+tp_exec_call_tell_folder(int listener, const struct seccomp_notif *req,
+                         const struct tp_exec_call *call)
+{
+    static const char folder[] = TP_EXEC_PRESENT_FOLDER;
+    int error = call->room < sizeof(folder)
+                    ? ERANGE
+                    : write_result(call, folder, sizeof(folder));
+
+    respond(listener, req, error, error == 0 ? (int64_t)sizeof(folder) : 0, 0);
 }

@@ -16,7 +16,12 @@ enum tp_exec_call_kind {
     TP_EXEC_CALL_STATX,
     TP_EXEC_CALL_ACCESS,
     TP_EXEC_CALL_READLINK,
+    TP_EXEC_CALL_GETCWD,
 };
+
+/** The present folder as compilers see it. It has the client's files with relative names:
+ *  those in the executor's own present folder are none of theirs. */
+#define TP_EXEC_PRESENT_FOLDER "/telpher-present-folder"
 
 /** One call of a compiler's thread. */
 struct tp_exec_call {
@@ -24,7 +29,8 @@ struct tp_exec_call {
     pid_t thread;
     int folder; /**< descriptor that a relative name begins at, AT_FDCWD */
     int flags; /**< of OPEN, or AT_ flags */
-    uint64_t result; /**< address of the struct stat or statx */
+    uint64_t result; /**< address of the struct stat or statx, or of GETCWD's text */
+    uint64_t room; /**< of GETCWD [bytes] */
     unsigned mask; /**< of STATX */
     bool nofollow;
     char name[4097];
@@ -40,6 +46,9 @@ bool tp_exec_call_read(const struct seccomp_notif *req, struct tp_exec_call *ret
 void tp_exec_call_answer(int listener, const struct seccomp_notif *req,
                          const struct tp_exec_call *call, enum tp_exec_seen seen,
                          int fd);
+/** Answers GETCWD. */
+void tp_exec_call_tell_folder(int listener, const struct seccomp_notif *req,
+                              const struct tp_exec_call *call);
 /** Lets a call go to this machine's files. */
 void tp_exec_call_continue(int listener, const struct seccomp_notif *req);
 
