@@ -70,6 +70,7 @@ if(TELPHER_HAVE_MAN)
     endif()
   endforeach()
 endif()
+install(FILES packaging/grafana.json DESTINATION ${CMAKE_INSTALL_DATADIR}/telpher)
 install(FILES LICENSE README.md CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
 
 # make deb: telpher, and for each MPI telpher-<mpi> with what is linked with that MPI, so that nobody must install both.

@@ -12,11 +12,12 @@ static const struct {
 } commands[] = {
     {"run", command_run, "run a program on remote devices"},
     {"launch", command_launch, "start the ranks of a job"},
-    {"cluster", command_cluster, "run a program on the devices of an allocation"},
+    {"cluster", command_script, "run a program on the devices of an allocation"},
     {"devices", command_devices, "list the devices of servers"},
     {"info", command_info, "show what is installed, found and set"},
     {"ping", command_ping, "measure the way to a server"},
     {"sessions", command_sessions, "list the sessions of this machine's server"},
+    {"top", command_script, "watch the sessions of servers"},
     {"kill", command_kill, "end a session of this machine's server"},
     {"keygen", command_keygen, "make the key that a server and its clients share"},
 };

@@ -26,7 +26,8 @@ int command_ping(int argc, char **argv);
 int command_sessions(int argc, char **argv);
 int command_kill(int argc, char **argv);
 int command_keygen(int argc, char **argv);
-int command_cluster(int argc, char **argv);
+/** Runs the script telpher-SUBCOMMAND. */
+int command_script(int argc, char **argv);
 
 /** Says what failed on stderr. @return EXIT_FAILURE. */
 int failure(const char *fmt, ...) __attribute__((format(printf, 1, 2)));

@@ -27,6 +27,7 @@ tp_share_init(struct tp_share *s, void *memory, uint32_t slot_count)
 {
     s->floor = memory;
     s->slots_used = s->floor + 1;
+    s->watched_until = s->floor + 2;
     s->turns = s->floor + 8;
     s->slots = (void *)((char *)memory + HEAD_BYTES);
     s->users = (void *)(s->slots + slot_count);
@@ -322,7 +323,7 @@ give_turn(struct tp_share_member *m, uint32_t device)
  * in the driver run until their end, in any turn. */
 static bool
 has_to_wait(struct tp_share_member *m, const struct rivals *r, uint32_t device,
-            tp_ns now)
+            bool stalled, tp_ns now)
 {
     uint64_t depth = atomic_load(&m->slot->depth);
     uint64_t mean = m->ended > 0 ? m->ended_ns / m->ended : 0;
@@ -333,11 +334,11 @@ has_to_wait(struct tp_share_member *m, const struct rivals *r, uint32_t device,
         }
         return true;
     }
-    return !take_turn(m, device, now) || depth * mean > TP_SHARE_SLICE;
+    return !take_turn(m, device, now) || (!stalled && depth * mean > TP_SHARE_SLICE);
 }
 
 bool
-tp_share_must_wait(struct tp_share_member *m, uint32_t device, tp_ns now)
+tp_share_must_wait(struct tp_share_member *m, uint32_t device, bool stalled, tp_ns now)
 {
     struct rivals r;
     bool wait;
@@ -348,7 +349,7 @@ tp_share_must_wait(struct tp_share_member *m, uint32_t device, tp_ns now)
     if (atomic_load(&m->slot->depth) == 0) {
         settle_credit(m, now);
     }
-    wait = r.any && has_to_wait(m, &r, device, now);
+    wait = r.any && has_to_wait(m, &r, device, stalled, now);
     if (wait) {
         atomic_store(&m->slot->active_until, now + TP_SHARE_GRACE);
     }

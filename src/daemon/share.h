@@ -63,6 +63,7 @@ struct tp_share_slot {
     _Atomic uint64_t launches;
     _Atomic uint64_t waits; /**< times that a kernel waited for another session */
     _Atomic uint32_t depth; /**< kernels under way that have an event */
+    _Atomic uint64_t written, read; /**< [bytes] content of commands */
     _Atomic uint64_t used[TP_SHARE_AMOUNT_COUNT];
 };
 
@@ -72,6 +73,7 @@ struct tp_share {
     _Atomic uint64_t *floor; /**< least virtual time of active sessions; only grows */
     _Atomic uint64_t *turns; /**< a device: the holder's slot + 1; 0 = free */
     _Atomic uint64_t *slots_used; /**< slots at and above it are free */
+    _Atomic tp_ns *watched_until; /**< device time is counted in lone sessions, too */
     _Atomic uint64_t (*users)[TP_SHARE_AMOUNT_COUNT]; /**< one a slot */
     uint32_t slot_count;
     bool *
@@ -111,7 +113,9 @@ void tp_share_begin(struct tp_share_member *m, bool may_wait, tp_ns now);
 void tp_share_end(struct tp_share_member *m, bool may_wait, tp_ns now);
 /** True if another session is active on @p device, below TP_SHARE_DEVICES. */
 bool tp_share_is_contended(struct tp_share_member *m, uint32_t device, tp_ns now);
-/** True if a kernel has to wait now. Takes, keeps or gives the turn. */
-bool tp_share_must_wait(struct tp_share_member *m, uint32_t device, tp_ns now);
+/** True if a kernel has to wait now. Takes, keeps or gives the turn.
+ *  @param stalled  kernels under way wait for frames that come after this kernel */
+bool tp_share_must_wait(struct tp_share_member *m, uint32_t device, bool stalled,
+                        tp_ns now);
 
 #endif

@@ -68,7 +68,7 @@ run_step(struct session *s, tp_ns now)
         s->depth--;
         tp_share_end(&s->member, s->may_wait, now);
     }
-    while (s->depth < 4 && !tp_share_must_wait(&s->member, 0, now)) {
+    while (s->depth < 4 && !tp_share_must_wait(&s->member, 0, false, now)) {
         s->since = s->depth == 0 ? now : s->since;
         s->depth++;
         tp_share_begin(&s->member, s->may_wait, now);

@@ -7,8 +7,6 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "base/os/clock.h"
-
 struct tp_broker;
 struct tp_broker_watch;
 
@@ -17,6 +15,10 @@ enum { TP_BROKER_ADMIN_LINE_MAX = 64 }; /**< [bytes] of a request with its newli
 enum tp_broker_admin_verb {
     TP_BROKER_ADMIN_BAD, /**< not a request */
     TP_BROKER_ADMIN_SESSIONS, /**< "sessions": lists them */
+    /** "figures 1": the same with figures. A line "server", clock [ns], devices; then of
+     *  each session: number, state, seconds, owner, host, program, the counters and the
+     *  gauges of figures.h. 1 is the version of this form. */
+    TP_BROKER_ADMIN_FIGURES,
     TP_BROKER_ADMIN_KILL, /**< "kill N": ends the session of executor N */
 };
 
@@ -30,8 +32,4 @@ enum tp_broker_admin_verb tp_broker_admin_parse(const char *line, size_t len,
 /** Accepts a connection to the control socket. */
 void tp_broker_admin_accept(struct tp_broker *b, struct tp_broker_watch *w,
                             uint32_t events);
-/** Closes connections whose request takes too long. @return the next deadline */
-tp_ns tp_broker_admins_tick(struct tp_broker *b, tp_ns now);
-void tp_broker_admins_close(struct tp_broker *b);
-
 #endif

@@ -26,10 +26,13 @@ parse_session(const char *text, size_t len)
 enum tp_broker_admin_verb
 tp_broker_admin_parse(const char *line, size_t len, pid_t *ret_session)
 {
-    static const char list[] = "sessions", end[] = "kill ";
+    static const char list[] = "sessions", figures[] = "figures 1", end[] = "kill ";
 
     if (len == sizeof(list) - 1 && memcmp(line, list, len) == 0) {
         return TP_BROKER_ADMIN_SESSIONS;
+    }
+    if (len == sizeof(figures) - 1 && memcmp(line, figures, len) == 0) {
+        return TP_BROKER_ADMIN_FIGURES;
     }
     if (len < sizeof(end) || memcmp(line, end, sizeof(end) - 1) != 0) {
         return TP_BROKER_ADMIN_BAD;

@@ -189,7 +189,8 @@ test_bad_requests(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
-        expect_answer(bad[i], "error not a request: sessions, kill SESSION\n");
+        expect_answer(bad[i],
+                      "error not a request: sessions, figures 1, kill SESSION\n");
     }
     memset(flood, 'a', sizeof(flood));
     assert_true(request(flood, sizeof(flood), answer, sizeof(answer)));

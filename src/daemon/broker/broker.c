@@ -17,8 +17,8 @@
 #include "base/alloc.h"
 #include "base/trace/log.h"
 #include "base/trace/trace.h"
-#include "daemon/broker/admin.h"
 #include "daemon/broker/handover.h"
+#include "daemon/broker/requests.h"
 #include "daemon/broker/service_notify.h"
 #include "telpher/version.h"
 
@@ -118,7 +118,7 @@ handle_next_event(struct tp_broker *b)
     struct epoll_event ev;
 
     due = TP_MIN(TP_MIN(due, probe_due), session_due);
-    due = TP_MIN(due, tp_broker_admins_tick(b, now));
+    due = TP_MIN(due, tp_broker_requests_tick(b, now));
     due = TP_MIN(due, tp_broker_drain_tick(b, now));
     due = TP_MIN(due, tp_broker_reload_tick(b, now));
     if (b->stopping) {
@@ -146,7 +146,7 @@ close_all(struct tp_broker *b)
         (void)close(b->cookie_fd);
     }
     tp_broker_probe_stop(b);
-    tp_broker_admins_close(b);
+    tp_broker_requests_close(b);
     while (!tp_list_is_empty(&b->conns)) { /* and with them sessions not started */
         tp_broker_conn_close(
             b, tp_list_entry(tp_list_first(&b->conns), struct tp_broker_conn, link));
@@ -156,6 +156,7 @@ close_all(struct tp_broker *b)
     tp_broker_watch_close(b, &b->signals);
     tp_buf_fini(&b->facts);
     tp_free(b->share.taken);
+    tp_free(b->totals);
     if (b->share_fd > 0) {
         (void)close(b->share_fd);
     }
@@ -211,7 +212,7 @@ tp_broker_run(const struct tp_daemon_options *options)
     int exit_status = EX_OK;
 
     tp_list_init(&b->conns);
-    tp_list_init(&b->admins);
+    tp_list_init(&b->requests);
     tp_list_init(&b->sessions);
     tp_list_init(&b->handshakes);
     tp_buf_init(&b->facts, 0);

@@ -25,6 +25,7 @@ enum {
     TP_BROKER_LISTENERS_MAX = 32,
     TP_BROKER_MESSAGES_MAX = 16, /**< messages of one executor in a row, for fairness */
     TP_BROKER_ENDINGS_MAX = 64, /**< ended sessions whose end text is kept */
+    TP_BROKER_PROGRAM_BYTES = 32, /**< of a program's name */
     TP_BROKER_PAIRS_MAX = 512, /**< pairs with servers, and exports, of a session */
 };
 
@@ -89,10 +90,11 @@ struct tp_broker {
     int epoll_fd;
     struct tp_broker_watch signals;
     struct tp_broker_listener listeners[TP_BROKER_LISTENERS_MAX];
-    size_t listener_count, admin_count;
+    size_t listener_count;
     struct tp_broker_listener inherited[TP_BROKER_LISTENERS_MAX];
     size_t inherited_count; /**< listeners of the program before; fd -1 = taken */
-    struct tp_list admins; /**< the admin_count connections to the control socket */
+    struct tp_list requests; /**< connections of control socket and metrics */
+    struct tp_broker_totals *totals; /**< of users, for the metrics; NULL: none yet */
     struct tp_list conns;
     size_t unauthenticated_count; /**< unauthenticated connections */
     struct tp_list handshakes; /**< handshake processes and relays */
@@ -147,6 +149,8 @@ struct tp_broker_session {
     char text[TP_CONTROL_TEXT_BYTES]; /**< end text that the executor sent */
     struct tp_list pairs;
     size_t pair_count;
+    /** Of the Unix socket's client; "" = unknown. */
+    char program[TP_BROKER_PROGRAM_BYTES];
 };
 
 enum tp_broker_conn_state {

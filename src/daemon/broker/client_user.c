@@ -60,19 +60,51 @@ tp_broker_peer_equal(const struct tp_broker_peer *a, const struct tp_broker_peer
 void
 tp_broker_owner_of(const struct tp_broker_session *s, char *dst, size_t size)
 {
-    char address[INET6_ADDRSTRLEN] = "unknown";
-    uint8_t name[16] = {0};
     uid_t user;
 
-    memcpy(name, s->peer.name, sizeof(s->peer.name));
     if (s->secured) {
         (void)snprintf(dst, size, "%s", s->who);
         tp_text_tame(dst, false);
     } else if (s->peer.kind == AF_UNIX) {
-        memcpy(&user, name, sizeof(user));
+        memcpy(&user, s->peer.name, sizeof(user));
         (void)snprintf(dst, size, "user %lu", (unsigned long)user);
     } else {
+        tp_broker_host_of(s, dst, size);
+    }
+}
+
+void
+tp_broker_host_of(const struct tp_broker_session *s, char *dst, size_t size)
+{
+    char address[INET6_ADDRSTRLEN] = "unknown";
+    uint8_t name[16] = {0};
+
+    memcpy(name, s->peer.name, sizeof(s->peer.name));
+    if (s->peer.kind != AF_UNIX) {
         (void)inet_ntop((int)s->peer.kind, name, address, sizeof(address));
-        (void)snprintf(dst, size, "%s", address);
+    }
+    (void)snprintf(dst, size, "%s", s->peer.kind == AF_UNIX ? "local" : address);
+}
+
+void
+tp_broker_program_of(int fd, char *dst, size_t size)
+{
+    socklen_t len = sizeof(struct ucred);
+    struct ucred peer = {0};
+    char path[64];
+    FILE *file;
+
+    dst[0] = '\0';
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) != 0 || peer.pid <= 0) {
+        return; /* not a Unix socket */
+    }
+    (void)snprintf(path, sizeof(path), "/proc/%ld/comm", (long)peer.pid);
+    file = fopen(path, "re");
+    if (file != NULL && fgets(dst, (int)size, file) != NULL) {
+        dst[strcspn(dst, "\n")] = '\0';
+        tp_text_tame(dst, false);
+    }
+    if (file != NULL) {
+        (void)fclose(file); /* it was only read */
     }
 }

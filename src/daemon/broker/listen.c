@@ -22,6 +22,7 @@
 #include "daemon/broker/admin.h"
 #include "daemon/broker/cookie.h"
 #include "daemon/broker/handover.h"
+#include "daemon/broker/metrics.h"
 
 enum { SOCKET_PATH_BYTES = 108 }; /* of sockaddr_un */
 
@@ -292,6 +293,36 @@ listen_control(struct tp_broker *b, struct tp_error *err)
                                 : status;
 }
 
+/* Metrics name users: only this machine may read them, unless all may do everything. */
+static telpher_status
+listen_metrics(struct tp_broker *b, struct tp_error *err)
+{
+    const char *address = b->options->metrics;
+    struct tp_broker_listener *l = &b->listeners[b->listener_count];
+    telpher_status status;
+    int fd;
+
+    if (address[0] == '\0') {
+        return TELPHER_OK;
+    }
+    status = open_listener(b, address, &fd, err);
+    if (status != TELPHER_OK) {
+        return status;
+    }
+    if (!is_loopback(fd) && !b->options->insecure) {
+        (void)close(fd);
+        return tp_error_set(
+            err, TELPHER_ERR_PERMISSION,
+            "--metrics %s: not a loopback address; forward its port, or "
+            "have a proxy with TLS serve it",
+            address);
+    }
+    tp_info("broker", "metrics on http://%s/metrics", address);
+    status = add_listener(b, fd, address, "", false, false);
+    l->watch.ready = tp_broker_metrics_accept;
+    return status;
+}
+
 static telpher_status
 load_cookie(struct tp_broker *b, struct tp_error *err)
 {
@@ -351,6 +382,9 @@ tp_broker_listen_all(struct tp_broker *b, struct tp_error *err)
     if (status == TELPHER_OK) {
         status = go_on_without(b, listen_control(b, err),
                                err); /* first: it is there once clients are served */
+    }
+    if (status == TELPHER_OK) {
+        status = go_on_without(b, listen_metrics(b, err), err);
     }
     controls = b->listener_count;
     if (status == TELPHER_OK) {

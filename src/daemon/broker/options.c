@@ -33,6 +33,7 @@ static const struct option long_options[] = {
     {"max-relays", required_argument, NULL, OPT_SETTING},
     {"socket", required_argument, NULL, OPT_SETTING},
     {"control", required_argument, NULL, OPT_SETTING},
+    {"metrics", required_argument, NULL, OPT_SETTING},
     {"group", required_argument, NULL, OPT_SETTING},
     {"device", required_argument, NULL, OPT_SETTING},
     {"cookie", required_argument, NULL, OPT_SETTING},
@@ -103,6 +104,7 @@ static const char help_text[] =
     "                           ordinary user below $XDG_RUNTIME_DIR)\n"
     "  --control PATH|none      socket of telpher sessions and telpher kill (default:\n"
     "                           beside the default Unix socket, with .control)\n"
+    "  --metrics ADDR           serve metrics for Prometheus on 127.0.0.1:PORT\n"
     "  --group NAME             let this group use the Unix socket, too\n"
     "  --device PATTERN         offer only matching devices; may be given several "
     "times\n"

@@ -19,6 +19,7 @@ struct tp_daemon_options {
     char *peer_address; /**< "" = the address that the client uses */
     char *socket; /**< "" = default path, "none" = no Unix socket */
     char *control; /**< "" = beside the default socket, "none" = no control socket */
+    char *metrics; /**< "" = none */
     struct tp_config_list relay_to; /**< entries of daemon/route.h */
     uint64_t max_relays;
     char *group; /**< "" = only the daemon's own user */

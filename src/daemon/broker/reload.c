@@ -16,8 +16,8 @@
 #include "base/alloc.h"
 #include "base/trace/log.h"
 #include "base/trace/trace.h"
-#include "daemon/broker/admin.h"
 #include "daemon/broker/handover.h"
+#include "daemon/broker/requests.h"
 #include "daemon/broker/service_notify.h"
 
 #define IDLE_TIME (5 * TP_CLOCK_S) /* for connections that are half way */
@@ -130,7 +130,7 @@ is_idle(const struct tp_broker *b)
             return false;
         }
     }
-    return tp_list_is_empty(&b->admins);
+    return tp_list_is_empty(&b->requests);
 }
 
 /* Executes the program. Returns only if that fails. */
@@ -164,7 +164,7 @@ take_turn(struct tp_broker *b)
             tp_broker_conn_close(b, c);
         }
     }
-    tp_broker_admins_close(b);
+    tp_broker_requests_close(b);
     tp_broker_probe_stop(b);
     tp_broker_handshakes_end(b, false);
     execute(b);

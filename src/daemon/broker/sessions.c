@@ -366,6 +366,7 @@ tp_broker_session_start(struct tp_broker *b, struct tp_broker_conn *c,
     }
     status = send_session(b, s, c, pair[0]);
     tp_broker_share_take(b, s);
+    tp_broker_program_of(c->watch.fd, s->program, sizeof(s->program));
     if (status == TELPHER_OK) {
         status = tp_broker_spawn(b, s, pair[1], &s->pid, err);
     }

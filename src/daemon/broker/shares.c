@@ -12,6 +12,7 @@
 #include "base/os/memfd.h"
 #include "base/trace/log.h"
 #include "daemon/broker/broker.h"
+#include "daemon/broker/figures.h"
 #include "daemon/broker/shares.h"
 
 enum {
@@ -187,6 +188,7 @@ void
 tp_broker_share_free(struct tp_broker *b, struct tp_broker_session *s)
 {
     if (s->share_slot != UINT32_MAX) {
+        tp_broker_figures_add_ended(b, s);
         /* the executor may have changed the number */
         b->share.slots[s->share_slot].user = s->share_user;
         tp_share_free(&b->share, s->share_slot);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Owners of sessions, and the slot of each session in the page of device time. */
+/* Owners, hosts and programs of sessions, and the slot of each session in the page of device time. */
 #ifndef TELPHER_DAEMON_BROKER_SHARES_H
 #define TELPHER_DAEMON_BROKER_SHARES_H
 
@@ -7,6 +7,10 @@
 
 /** Names the owner of a session: its TLS key, "user N", or an address. */
 void tp_broker_owner_of(const struct tp_broker_session *s, char *dst, size_t size);
+/** Names the client's host: its address, an IPv6 network, or "local". */
+void tp_broker_host_of(const struct tp_broker_session *s, char *dst, size_t size);
+/** Names the program at the other end of a Unix socket; "" if it is not known. */
+void tp_broker_program_of(int fd, char *dst, size_t size);
 
 /** Checks the weights in the settings. @return OK; INVALID, with the reason in @p err */
 telpher_status tp_broker_shares_check(const struct tp_daemon_options *o,

@@ -42,6 +42,7 @@ struct tp_exec_event {
     bool of_peer; /**< user event: a peer ends it, see peer/peer_event.c */
     _Atomic bool is_set; /**< user event: it has its status */
     bool is_move; /**< completed by large_transfer.c */
+    bool awaits_frame; /**< counted in frames_awaited while the user event is open */
     bool is_whole; /**< marker or barrier that waits for all earlier commands */
     bool is_kernel; /**< a launch, or the marker after some; counted in pace.c */
     bool is_barrier; /**< out of order: later commands wait for it */
@@ -147,8 +148,9 @@ struct tp_exec_queue *tp_exec_next_busy(struct tp_exec *x, struct tp_exec_queue 
 
 /* ---- user_event.c ---- */
 
-/** Registers a native user event that is not yet set, and holds @p ev. Reader only. */
-void tp_exec_user_event_open(struct tp_exec_event *ev);
+/** Registers a native user event that is not yet set, and holds @p ev. Reader only.
+ *  @param awaits_frame  a frame of the command stream sets it, or brings its content */
+void tp_exec_user_event_open(struct tp_exec_event *ev, bool awaits_frame);
 /**
  * Records the wait list of a command that is about to be submitted, while a user event is
  * open. Reader only. @param wait  ids of events in the table

@@ -78,6 +78,7 @@ struct tp_exec {
     struct tp_share_member share; /**< with the sessions of others */
     tp_ns contended_at; /**< when it was last looked; reader only */
     bool contended; /**< others use the device, too; reader only */
+    bool watched; /**< the broker's figures are read; reader only */
     struct tp_budget memory; /**< [bytes] of buffers */
     struct tp_budget host; /**< [bytes] of content in transit */
     tp_ns spin_ns; /**< spin time of the reader before it sleeps */
@@ -110,6 +111,7 @@ struct tp_exec {
     struct tp_list gates; /**< moves whose gate is closed; done_lock */
     struct tp_list user_events; /**< not yet set; done_lock */
     _Atomic uint64_t user_events_open; /**< length of user_events */
+    _Atomic uint64_t frames_awaited; /**< of these, those that a later frame may end */
     _Atomic bool had_failure; /**< an event has failed, or is about to */
     _Atomic unsigned
         failing; /**< failed moves whose failure the driver does not know yet */

@@ -2,8 +2,9 @@
 /*
  * Holds kernels back while the session is ahead of its share of the device.
  *
- * A session that is alone on its device only counts. Once another is active, each kernel
- * has an event with a callback, and the reader waits here before it passes one on. While
+ * A session that is alone on its device only counts its kernels; while the broker's figures
+ * are watched, each has an event with a callback, which gives its device time. Once another
+ * session is active, each has one, too, and the reader waits here before it passes one on. While
  * it waits no frame is received: the client sees a slower device, or a full socket. The
  * wait ends by itself, because a session that makes no progress is not active.
  */
@@ -16,6 +17,7 @@
 
 #define LOOK_EVERY (1 * TP_CLOCK_MS) /* for other sessions, while alone */
 #define STEP (100 * TP_CLOCK_US) /* of a wait */
+#define FRAME_WAIT (1 * TP_CLOCK_MS) /* while own kernels may wait for a frame */
 #define WAIT_MAX (1 * TP_CLOCK_S) /* so that no error here stops a session */
 
 /* The device of a queue. All sub-devices together count as one. */
@@ -44,13 +46,23 @@ client_is_gone(struct tp_exec *x)
     return poll(&fd, 1, 0) == 1;
 }
 
+/* True if kernels under way may wait for frames that come after the one at hand: the reader
+ * must not wait for such kernels to end, or they would not. */
+static bool
+awaits_frames(struct tp_exec *x)
+{
+    return atomic_load(&x->frames_awaited) > 0 &&
+           atomic_load(&x->share.slot->depth) > 0;
+}
+
 /* Waits for the turn. Commands before must be flushed, or they would never end. */
 static void
 wait_for_turn(struct tp_exec *x, uint32_t device)
 {
-    tp_ns end = tp_clock_deadline(WAIT_MAX);
+    tp_ns end = tp_clock_deadline(WAIT_MAX), soon = tp_clock_deadline(FRAME_WAIT);
 
-    if (!tp_share_must_wait(&x->share, device, tp_clock_ns()) || client_is_gone(x)) {
+    if (!tp_share_must_wait(&x->share, device, false, tp_clock_ns()) ||
+        client_is_gone(x)) {
         return;
     }
     atomic_fetch_add(&x->share.slot->waits, 1);
@@ -60,7 +72,9 @@ wait_for_turn(struct tp_exec *x, uint32_t device)
     do {
         tp_clock_sleep(STEP);
     } while (!client_is_gone(x) && !tp_clock_passed(end) &&
-             tp_share_must_wait(&x->share, device, tp_clock_ns()));
+             tp_share_must_wait(&x->share, device,
+                                tp_clock_passed(soon) && awaits_frames(x),
+                                tp_clock_ns()));
     tp_exec_watchdog_enter(x);
 }
 
@@ -87,11 +101,12 @@ tp_exec_pace(struct tp_exec_queue *q)
     if (x->contended_at == 0 || now - x->contended_at >= LOOK_EVERY) {
         x->contended_at = now;
         x->contended = tp_share_is_contended(&x->share, device, now);
+        x->watched = now < atomic_load(x->share.share.watched_until);
     }
     if (x->contended) {
         wait_for_turn(x, device);
     }
-    return x->contended;
+    return x->contended || x->watched;
 }
 
 void

@@ -11,7 +11,7 @@
 #include "daemon/executor/objects/objects.h"
 
 void
-tp_exec_user_event_open(struct tp_exec_event *ev)
+tp_exec_user_event_open(struct tp_exec_event *ev, bool awaits_frame)
 {
     struct tp_exec *x = ev->obj.x;
 
@@ -20,6 +20,8 @@ tp_exec_user_event_open(struct tp_exec_event *ev)
     tp_list_push_back(&x->user_events, &ev->open_link);
     tp_mutex_unlock(&x->done_lock);
     atomic_fetch_add(&x->user_events_open, 1);
+    ev->awaits_frame = awaits_frame;
+    atomic_fetch_add(&x->frames_awaited, awaits_frame);
 }
 
 void
@@ -34,6 +36,7 @@ tp_exec_user_event_close(struct tp_exec_event *ev)
     tp_mutex_unlock(&x->done_lock);
     if (was_open) {
         atomic_fetch_sub(&x->user_events_open, 1);
+        atomic_fetch_sub(&x->frames_awaited, ev->awaits_frame);
         tp_exec_unref(&ev->obj);
     }
 }
@@ -71,7 +74,7 @@ tp_exec_on_user_event_create(struct tp_exec *x,
         ev->native = x->cl.CreateUserEvent(c->native, &error);
     }
     if (error == 0) {
-        tp_exec_user_event_open(ev);
+        tp_exec_user_event_open(ev, true);
     }
     tp_exec_poison(&ev->obj, error, "clCreateUserEvent");
     return TELPHER_OK;

@@ -378,7 +378,7 @@ make_gates(struct tp_exec_command *c, struct move *mv)
 /* Creates the user event of the command, and the hold: a barrier or marker that keeps later
  * commands of the queue waiting until the user event is complete. */
 static int32_t
-enqueue_hold(struct tp_exec_command *c)
+enqueue_hold(struct tp_exec_command *c, bool shared)
 {
     const struct tp_opencl *cl = &c->x->cl;
     struct tp_exec_queue *q = c->queue;
@@ -404,7 +404,7 @@ enqueue_hold(struct tp_exec_command *c)
         c->ev->native = NULL;
         return error;
     }
-    tp_exec_user_event_open(c->ev);
+    tp_exec_user_event_open(c->ev, shared); /* PIECE frames */
     return CL_SUCCESS;
 }
 
@@ -480,7 +480,7 @@ tp_exec_move(struct tp_exec_command *c, struct tp_exec_mem *mem,
         c->error = make_gates(c, mv);
     }
     if (c->error == 0) {
-        c->error = enqueue_hold(c);
+        c->error = enqueue_hold(c, shared);
     }
     if (c->error == 0) {
         params.arg = mv;

@@ -406,6 +406,11 @@ tp_exec_transfer(struct tp_exec *x, const char *call, const struct tp_exec_head 
     } else if (c.error == 0) {
         c.error = find_box(x, content, &mem, &box);
     }
+    if (c.error == 0 && x->share.slot != NULL) {
+        atomic_fetch_add_explicit(to_client ? &x->share.slot->read
+                                            : &x->share.slot->written,
+                                  content->size, memory_order_relaxed);
+    }
     return to_client ? read_box(&c, mem, &box, content)
                      : write_box(&c, mem, &box, content);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* telpher cluster: runs telpher-cluster, which lies beside this program. */
+/* telpher cluster, top and trace: runs the script telpher-COMMAND, which lies beside this program. */
 #include "telpher.h"
 
 #include <errno.h>
@@ -9,16 +9,16 @@
 #include <unistd.h>
 
 int
-command_cluster(int argc, char **argv)
+command_script(int argc, char **argv)
 {
     char path[PATH_MAX];
-    ssize_t len = readlink("/proc/self/exe", path, sizeof(path) - sizeof("-cluster"));
+    ssize_t len = readlink("/proc/self/exe", path, sizeof(path) - 32);
 
     (void)argc;
     if (len <= 0) {
         return failure("cannot tell where this program is: %s", strerror(errno));
     }
-    memcpy(path + len, "-cluster", sizeof("-cluster"));
+    (void)snprintf(path + len, sizeof(path) - (size_t)len, "-%s", argv[0]);
     execv(path, argv);
     return failure("%s: %s", path, strerror(errno));
 }
