@@ -61,6 +61,11 @@ options() {
     grep -q 'num-test-calls' "$dir/out" || die "no help of ireduce_scatter"
     expect 2 "$bench" allgather D
     expect 2 "$bench" put_latency -s sometimes
+    for refused in "latency -p 2" "latency -R 1" "bw -V" "bcast -l" "allgather -k rotate" "bcast_persistent -k rotate" "latency -P cycles" \
+        "latency -D cont" "latency -I" "latency -G png" "neighbor_allgather -N cart:1:1" "latency -z101" "latency -clog:d"; do
+        expect 2 "$bench" $refused
+        test "$(wc -l <"$dir/err")" -eq 2 || die "not one line and where help is: $refused"
+    done
     expect 2 "$bench" ocl --nonsense
     expect 2 "$bench" ocl -i 0
     expect 2 "$bench" ocl -i 12x
@@ -394,9 +399,11 @@ patterns() {
         test "$flavour" = mpich || launch="$launch --oversubscribe"
         ran=1
         # MPICH 4.0 gives no content to the second start of some persistent collectives
-        for way in mpi "mpi_host -d sim -i 1"; do
+        for way in mpi "mpi_host -d sim -i 1" "mpi -l -i 1"; do
             $launch -n 2 "$bench" check -r $way >"$dir/out" 2>"$dir/err" || test "$flavour" = mpich || die "patterns of $flavour"
-            test "$(grep -c ' Pass$' "$dir/out")" -ge 66 || die "too few patterns of $flavour"
+            least=66
+            test "$way" != "mpi -l -i 1" || least=36 # collectives in place
+            test "$(grep -c ' Pass$' "$dir/out")" -ge "$least" || die "too few patterns of $flavour"
             ! grep ' Fail ' "$dir/out" | grep -Ev '^(allgather|gather|scatter)_persistent ' || die "patterns of $flavour"
         done
         expect 0 $launch -n 2 "$osu/osu_latency" -m 8:16 -i 10 -x 2 -c -z
@@ -406,6 +413,12 @@ patterns() {
         expect 0 $launch -n 2 "$osu/osu_reduce" -m 4:16 -i 10 -k fixed:1 -a 8 -c
         expect 0 $launch -n 2 "$osu/osu_ibcast" -m 4:16 -i 10 -t 3
         grep -Eq '^16( +[0-9.]+){4}$' "$dir/out" || die "columns of osu_ibcast, $flavour"
+        expect 0 $launch -n 2 "$osu/osu_bcast" -m 4:4 -i 9 -k rotate -c -T all
+        test "$(grep -Ec '^# Datatype: MPI_(CHAR|INT|FLOAT)|^4 .* Pass$' "$dir/out")" -eq 6 || die "a root that rotates, $flavour"
+        expect 0 $launch -n 2 "$osu/osu_mbw_mr" -m 1:2 -i 3 -x 1 -V
+        test "$(grep -Ec '^[12]( +[0-9.]+){5}$' "$dir/out")" -eq 4 || die "windows that vary, $flavour"
+        expect 0 $launch -n 3 "$osu/osu_mbw_mr" -m 4:4 -i 3 -x 1 -p 1 -R 0 -c -z5,95
+        grep -Eq '^4 +[0-9.]+ +Pass( +[0-9.]+){2}$' "$dir/out" || die "one pair of three ranks, $flavour"
         for sync in lock pscw fence; do
             expect 0 $launch -n 2 "$osu/osu_put_latency" -m 64:64 -i 3 -x 1 -s "$sync" -w create
             grep -Eq '^64 +[0-9.]+$' "$dir/out" || die "columns of osu_put_latency, $flavour"

@@ -151,7 +151,7 @@ set(const struct cli_option *o, const char *text)
     case CLI_KIND_INT:
         return parse_int(text, o->least, o->most, o->place);
     case CLI_KIND_CALL:
-        return o->read(o->place, text);
+        return o->read(o->place, text != NULL ? text : "");
     case CLI_KIND_PROGRAM:
         break;
     }
@@ -184,14 +184,18 @@ make_getopt(const struct cli_option *options, size_t count, struct option *longs
         const struct cli_option *o = &options[i];
 
         if (o->name != NULL) {
-            *longs++ = (struct option){
-                o->name, o->argument != NULL ? required_argument : no_argument, NULL,
-                o->letter != 0 ? o->letter : FIRST_CODE + (int)i};
+            *longs++ =
+                (struct option){o->name,
+                                o->may_lack           ? optional_argument
+                                : o->argument != NULL ? required_argument
+                                                      : no_argument,
+                                NULL, o->letter != 0 ? o->letter : FIRST_CODE + (int)i};
         }
         if (o->letter != 0) {
             *letters++ = o->letter;
             *letters = ':';
-            letters += o->argument != NULL;
+            letters[1] = ':';
+            letters += o->may_lack ? 2 : o->argument != NULL;
         }
     }
     *longs = (struct option){NULL, 0, NULL, 0};
@@ -220,10 +224,11 @@ take(const struct cli_option *o, const char *command, const char *text)
     if (set(o, text)) {
         return -1;
     }
-    return o->kind == CLI_KIND_INT ? cli_wrong(command, "--%s is %d to %d, not \"%s\"",
-                                               o->name, o->least, o->most, text)
-                                   : cli_wrong(command, "--%s takes %s, not \"%s\"",
-                                               o->name, o->argument, text);
+    return o->kind == CLI_KIND_INT
+               ? cli_wrong(command, "--%s is %d to %d, not \"%s\"", o->name, o->least,
+                           o->most, text)
+               : cli_wrong(command, "--%s takes %s, not \"%s\"", o->name,
+                           o->argument != NULL ? o->argument : "no value", text);
 }
 
 int
@@ -231,7 +236,7 @@ cli_read(int argc, char **argv, const char *usage, const char *tail,
          const struct cli_option *options, size_t count)
 {
     struct option longs[OPTIONS_MAX + 3];
-    char letters[2 * OPTIONS_MAX + 4];
+    char letters[3 * OPTIONS_MAX + 6];
     int code, status = -1;
 
     make_getopt(options, count < OPTIONS_MAX ? count : OPTIONS_MAX, longs, letters);

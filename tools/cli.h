@@ -28,6 +28,8 @@ struct cli_option {
     enum cli_kind kind;
     void *place; /**< what the value is written to; borrowed */
     int least, most; /**< of CLI_KIND_INT */
+    bool
+        may_lack; /**< of CLI_KIND_CALL: the value may be left out, then it is read as "" */
     /** Of CLI_KIND_CALL: reads the text into @p place. @return false if it has no
      *  meaning */
     bool (*read)(void *place, const char *text);

@@ -37,6 +37,7 @@ struct bench_work {
         stride; /**< [bytes] from one buffer of the window to the next; 0: one buffer */
     int window, partitions;
     bool validation;
+    bool in_place; /**< in holds what is sent, where the rank receives */
     enum bench_type type;
     enum bench_sync sync;
     enum bench_window memory;

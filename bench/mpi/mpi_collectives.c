@@ -74,6 +74,20 @@ test_one(struct bench_work *w)
     return bench_mpi_good(MPI_Test(&s.request, &done, MPI_STATUS_IGNORE));
 }
 
+/* What each rank sends. */
+static void *
+mine(struct bench_work *w)
+{
+    return w->in_place ? MPI_IN_PLACE : (void *)w->out;
+}
+
+/* Where the root has its own block already. */
+static void *
+at_root(struct bench_work *w, uint8_t *memory)
+{
+    return w->in_place && w->rank == w->root ? MPI_IN_PLACE : (void *)memory;
+}
+
 #define UNPACK(...) __VA_ARGS__
 #define COLLECTIVE(name, Name, arguments)                                              \
     static bool name##_block(struct bench_work *w)                                     \

@@ -39,12 +39,27 @@ stage(struct ranks_pair *p, const struct ranks_pattern *pattern, bool out)
     }
 }
 
+/* In place, what is sent lies where it is received. */
+static void
+stage_before(struct ranks_pair *p, const struct ranks_pattern *pattern)
+{
+    int blocks = ranks_blocks_of(pattern->receives, &p->work);
+
+    stage(p, pattern, true);
+    if (p->staged && p->work.in_place && blocks != 0) {
+        ranks_check(
+            p,
+            telpher_mem_copy(p->ctx, p->work.in, p->in, (size_t)blocks * p->work.len),
+            "staging");
+    }
+}
+
 static double
 run_call(struct ranks_pair *p, const struct ranks_pattern *pattern)
 {
     double start = bench_now_us();
 
-    stage(p, pattern, true);
+    stage_before(p, pattern);
     need(p, p->call->start(&p->work), pattern->name);
     need(p, p->call->wait == NULL || p->call->wait(&p->work), pattern->name);
     stage(p, pattern, false);
@@ -78,7 +93,7 @@ run_overlap(struct ranks_pair *p, const struct ranks_pattern *pattern,
 {
     double start = bench_now_us(), begun, computed, tested;
 
-    stage(p, pattern, true);
+    stage_before(p, pattern);
     need(p, p->call->start(&p->work), pattern->name);
     begun = bench_now_us();
     tested = compute(p, o->pure);
@@ -117,9 +132,12 @@ run_once(struct ranks_pair *p, const struct ranks_pattern *pattern,
     bool runs_kernel = ranks_has_placeholder(p, p->o->places[0]) ||
                        ranks_has_placeholder(p, p->o->places[1]);
     bool apart = pattern->kind >= RANKS_FAN || p->o->validation || runs_kernel;
-    double us;
+    double us = 0;
 
-    if (p->o->validation) {
+    if (p->o->rotates) {
+        p->work.root = p->iteration % p->work.size;
+    }
+    if (p->o->validation && !p->idle) {
         ranks_fill(p, pattern);
     }
     if (ranks_has_placeholder(p, p->o->places[p->first ? 0 : 1])) {
@@ -129,13 +147,15 @@ run_once(struct ranks_pair *p, const struct ranks_pattern *pattern,
     if (p->o->validation || runs_kernel) {
         p->job->barrier(p);
     }
-    us = pattern->run != NULL ? pattern->run(p, way, p->work.len)
-         : overlap != NULL    ? run_overlap(p, pattern, overlap)
-                              : run_call(p, pattern);
+    if (!p->idle) {
+        us = pattern->run != NULL ? pattern->run(p, way, p->work.len)
+             : overlap != NULL    ? run_overlap(p, pattern, overlap)
+                                  : run_call(p, pattern);
+    }
     if (apart) {
         p->job->barrier(p);
     }
-    if (p->o->validation) {
+    if (p->o->validation && !p->idle) {
         ranks_check_content(p, pattern);
     }
     return us;
@@ -212,9 +232,23 @@ run_size(struct ranks_pair *p, const struct ranks_pattern *pattern,
         stats.mean = together / count / p->work.trips; /* OSU's, with its clocks */
     }
     if (!p->counts) {
-        ranks_show_row(pattern, way, p, &stats, &overlap);
+        ranks_show_row(pattern, way, p, samples, &stats, &overlap);
     }
     free(samples);
+}
+
+/* With one window, or with several. */
+static void
+run_windows(struct ranks_pair *p, const struct ranks_pattern *pattern,
+            const struct ranks_way *way, size_t len)
+{
+    for (int window = 8; p->o->varies && window <= p->o->window; window *= 2) {
+        p->work.window = window;
+        run_size(p, pattern, way, len);
+    }
+    if (!p->o->varies) {
+        run_size(p, pattern, way, len);
+    }
 }
 
 static void
@@ -231,9 +265,12 @@ run_sizes(struct ranks_pair *p, const struct ranks_pattern *pattern,
         for (size_t len = p->o->min_bytes; len <= p->o->max_bytes;
              len = len == 0 ? 1 : 2 * len) {
             if (len >= least) {
-                run_size(p, pattern, way, len);
+                run_windows(p, pattern, way, len);
             }
         }
+    }
+    if (p->rank == 0 && !p->counts) {
+        ranks_show_tail(p);
     }
 }
 
@@ -243,7 +280,9 @@ static size_t
 bytes_of(const struct ranks_pair *p, const struct ranks_pattern *pattern,
          enum ranks_blocks blocks)
 {
-    int count = ranks_blocks_of(blocks, &p->work);
+    int count = p->o->rotates && blocks == RANKS_ROOT_EACH
+                    ? p->work.size
+                    : ranks_blocks_of(blocks, &p->work);
     size_t bytes = (size_t)(count != 0 ? count : 1) * p->o->max_bytes;
 
     /* in pairs the second may answer, and a staged way has as many slots */
@@ -300,25 +339,28 @@ prepare(struct ranks_pair *p, const struct ranks_pattern *pattern,
         o->many_buffers && ranks_is_of_pairs(pattern) &&
         (ranks_has_window(pattern) || (pattern->run != NULL && !way->one_place));
 
-    p->first = p->rank < p->size / 2;
+    p->pairs = o->pairs != 0 ? (uint32_t)o->pairs : p->size / 2;
+    p->first = p->rank < p->pairs;
+    p->idle = ranks_is_of_pairs(pattern) && p->rank >= 2 * p->pairs;
     p->slots = ranks_has_window(pattern) ? o->window : 1;
-    p->peer = p->size > 1 ? (p->rank + p->size / 2) % p->size : 0;
-    p->work = (struct bench_work){.job = p->ctx,
-                                  .rank = (int)p->rank,
-                                  .size = (int)p->size,
-                                  .peer = (int)p->peer,
-                                  .root = o->root,
-                                  .first = p->first,
-                                  .stride = strided ? o->max_bytes : 0,
-                                  .window = o->window,
-                                  .partitions = o->partitions,
-                                  .validation = o->validation,
-                                  .type = o->type,
-                                  .sync = o->sync,
-                                  .memory = o->kinds[0] != TELPHER_MEM_HOST ||
-                                                    o->kinds[1] != TELPHER_MEM_HOST
-                                                ? BENCH_CREATE
-                                                : o->memory};
+    p->peer = p->size > 1 && !p->idle ? (p->rank + p->pairs) % (2 * p->pairs) : 0;
+    p->work = (struct bench_work){
+        .job = p->ctx,
+        .rank = (int)p->rank,
+        .size = (int)p->size,
+        .peer = (int)p->peer,
+        .root = o->root,
+        .first = p->first,
+        .stride = strided ? o->max_bytes : 0,
+        .window = o->window,
+        .partitions = o->partitions,
+        .validation = o->validation,
+        .in_place = o->in_place && (pattern->flags & RANKS_IN_PLACE) != 0,
+        .type = o->type,
+        .sync = o->sync,
+        .memory = o->kinds[0] != TELPHER_MEM_HOST || o->kinds[1] != TELPHER_MEM_HOST
+                      ? BENCH_CREATE
+                      : o->memory};
     set_neighbors(&p->work);
     if (pattern->run == NULL) {
         p->staged = way->staged;
@@ -333,7 +375,8 @@ find_call(struct ranks_pair *p, const struct ranks_pattern *pattern,
     bool pairs = (pattern->flags & RANKS_PAIRS) != 0;
 
     p->call = NULL;
-    if (ranks_is_of_pairs(pattern) && (p->size % 2 != 0 || (p->size != 2 && !pairs))) {
+    if (ranks_is_of_pairs(pattern) && p->o->pairs == 0 &&
+        (p->size % 2 != 0 || (p->size != 2 && !pairs))) {
         return pairs ? "is for pairs of ranks, this job has an odd number"
                      : "is for 2 ranks, this job has another number";
     }
@@ -342,6 +385,9 @@ find_call(struct ranks_pair *p, const struct ranks_pattern *pattern,
     }
     if (p->o->root >= (int)p->size) {
         return "has no such root rank";
+    }
+    if (2 * p->o->pairs > (int)p->size) {
+        return "has fewer ranks than two for each of the pairs of -p";
     }
     if (pattern->run != NULL || pattern->kind == RANKS_START) {
         return NULL;
@@ -360,6 +406,7 @@ run_prepared(struct ranks_pair *p, const struct ranks_pattern *pattern,
     bool opens = pattern->run != NULL || !way->staged;
 
     prepare(p, pattern, way);
+    opens = opens && !p->idle;
     alloc_buffers(p, pattern);
     if (opens) {
         way->open(p);
@@ -375,9 +422,22 @@ run_prepared(struct ranks_pair *p, const struct ranks_pattern *pattern,
     free_buffers(p);
 }
 
+/* Once for each type that was asked for. */
+static void
+run_types(struct ranks_pair *p, const struct ranks_pattern *pattern,
+          const struct ranks_way *way, struct ranks_options *o)
+{
+    for (int type = 0; type < BENCH_TYPES; type++) {
+        if ((o->types & (1u << type)) != 0) {
+            o->type = (enum bench_type)type;
+            run_prepared(p, pattern, way);
+        }
+    }
+}
+
 static int
 run_pattern(const struct ranks_pattern *pattern, const struct ranks_way *way,
-            const struct ranks_options *o)
+            struct ranks_options *o)
 {
     struct ranks_pair p = {.o = o, .job = way->job};
     double start = bench_now_us();
@@ -395,7 +455,7 @@ run_pattern(const struct ranks_pattern *pattern, const struct ranks_way *way,
     } else if (pattern->kind == RANKS_START) {
         ranks_show_start(pattern, &p);
     } else {
-        run_prepared(&p, pattern, way);
+        run_types(&p, pattern, way, o);
     }
     p.job->leave(&p);
     return reason != NULL ? 2 : EXIT_SUCCESS;
@@ -455,6 +515,7 @@ ranks_check_main(int argc, char **argv)
                               .warmup = 1,
                               .window = 4,
                               .partitions = 4,
+                              .rate = 1,
                               .validation = true,
                               .places = {'H', 'H'},
                               .memory_of_device = ranks_find_memory("sim")};
@@ -462,7 +523,7 @@ ranks_check_main(int argc, char **argv)
                                                .title = "Checks of all patterns",
                                                .kind = RANKS_COLLECTIVE,
                                                .receives = RANKS_ONE,
-                                               .flags = RANKS_WINDOW};
+                                               .flags = RANKS_WINDOW | RANKS_IN_PLACE};
     const struct ranks_way *way = &ranks_mpi_way;
     struct ranks_pair p = {.o = &o, .counts = true};
     int code = ranks_parse_options(argc, argv, &every, &o, &way);
@@ -475,7 +536,8 @@ ranks_check_main(int argc, char **argv)
     p.job->join(&p);
     for (const struct ranks_pattern *at = ranks_patterns; at->name != NULL; at++) {
         o.memory = (at->flags & RANKS_EIGHT) != 0 ? BENCH_CREATE : BENCH_ALLOCATE;
-        if (at->kind != RANKS_START && strcmp(at->name, "put_notify") != 0) {
+        if (at->kind != RANKS_START && strcmp(at->name, "put_notify") != 0 &&
+            (!o.in_place || (at->flags & RANKS_IN_PLACE) != 0)) {
             good = check_pattern(&p, at, way) && good;
         }
     }
@@ -524,6 +586,7 @@ ranks_main(const char *program, int argc, char **argv)
         .max_bytes = pattern->kind < RANKS_COLLECTIVE ? 4 << 20 : 1 << 20,
         .window = 64,
         .partitions = 8,
+        .rate = 1,
         /* Open MPI 4.1 crashes in atomics on windows that it allocates */
         .memory = (pattern->flags & RANKS_EIGHT) != 0 ? BENCH_CREATE : BENCH_ALLOCATE,
         .osu = strncmp(argv[0], "osu_", 4) == 0,

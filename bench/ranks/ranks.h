@@ -20,6 +20,8 @@ struct bench_mpi;
 struct ranks_memory;
 struct bench_stats;
 
+enum { RANKS_TAILS = 8 };
+
 enum ranks_format { RANKS_TEXT, RANKS_JSON, RANKS_CSV };
 
 /** What the user asked for. */
@@ -33,6 +35,13 @@ struct ranks_options {
     bool full; /* the least and the most over the ranks, too */
     int tests; /* calls of MPI_Test in the computation */
     int partitions, root;
+    bool rotates; /* each iteration has another root */
+    bool in_place; /* the receiving buffer holds what is sent */
+    bool varies; /* over windows of 8 to 128 */
+    int rate; /* messages a second are shown */
+    int pairs; /* 0: all ranks */
+    int tails[RANKS_TAILS], tail_count; /* percentiles of OSU's columns */
+    unsigned types; /* 1 << enum bench_type, each measured */
     enum bench_type type;
     enum bench_sync sync;
     enum bench_window memory;
@@ -68,6 +77,8 @@ struct ranks_pair {
     const struct ranks_job *job;
     uint32_t rank, size, peer;
     bool first; /* sends first */
+    bool idle; /* in none of the pairs */
+    uint32_t pairs;
     const struct ranks_options *o;
     uint8_t *out, *in; /* window buffers of max_bytes, or one */
     void *way; /* the way's own */
@@ -191,7 +202,8 @@ enum {
     RANKS_PAIRS = 1, /* of any even number of ranks */
     RANKS_SUM = 2, /* receives sums over all ranks */
     RANKS_WINDOW = 4, /* one-sided */
-    RANKS_EIGHT = 8 /* of 8 bytes only */
+    RANKS_EIGHT = 8, /* of 8 bytes only */
+    RANKS_IN_PLACE = 16 /* its receiving buffer may hold what is sent */
 };
 
 /** What is measured: an entry of patterns.def. */
@@ -223,6 +235,21 @@ ranks_is_of_pairs(const struct ranks_pattern *pattern)
     return pattern->kind < RANKS_FAN;
 }
 
+/** Does OSU's option -p, -R or -V say something of it? */
+static inline bool
+ranks_has_rate(const struct ranks_pattern *pattern)
+{
+    return pattern->kind == RANKS_RATE && (pattern->flags & RANKS_WINDOW) == 0;
+}
+
+/** Has it a root? */
+static inline bool
+ranks_has_root(const struct ranks_pattern *pattern)
+{
+    return pattern->sends == RANKS_ROOT || pattern->sends == RANKS_ROOT_EACH ||
+           pattern->receives == RANKS_ROOT || pattern->receives == RANKS_ROOT_EACH;
+}
+
 /** The way to take where none is named. */
 const struct ranks_way *ranks_default_way(const struct ranks_pattern *pattern,
                                           bool osu);
@@ -245,10 +272,12 @@ struct ranks_overlap {
 
 void ranks_show_head(const struct ranks_pattern *pattern, const struct ranks_way *way,
                      struct ranks_pair *p);
-/** Collective, where the job can reduce. @p overlap: of RANKS_OVERLAP */
+/** Collective, where the job can reduce. @p samples: sorted; @p overlap: of RANKS_OVERLAP */
 void ranks_show_row(const struct ranks_pattern *pattern, const struct ranks_way *way,
-                    struct ranks_pair *p, const struct bench_stats *s,
-                    const struct ranks_overlap *overlap);
+                    struct ranks_pair *p, const double *samples,
+                    const struct bench_stats *s, const struct ranks_overlap *overlap);
+/** What follows the last row. */
+void ranks_show_tail(struct ranks_pair *p);
 void ranks_show_start(const struct ranks_pattern *pattern, struct ranks_pair *p);
 
 /** Reads the command line. @return the exit code if the program ends here, else -1 */

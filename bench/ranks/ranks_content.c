@@ -152,6 +152,25 @@ flips(const struct ranks_pair *p, const struct ranks_pattern *pattern)
             pattern->sends == RANKS_OTHERS);
 }
 
+/* Where in place a rank has what it sends [bytes]. */
+static size_t
+own_block(const struct ranks_pair *p, const struct ranks_pattern *pattern)
+{
+    bool gathers =
+        pattern->sends == RANKS_ONE &&
+        (pattern->receives == RANKS_EACH || pattern->receives == RANKS_ROOT_EACH);
+
+    return gathers ? (size_t)p->work.rank * p->work.len : 0;
+}
+
+/* The root of a scatter in place, whose block stays where it is. */
+static bool
+keeps_own(const struct ranks_pair *p, const struct ranks_pattern *pattern)
+{
+    return p->work.in_place && pattern->sends == RANKS_ROOT_EACH &&
+           p->work.rank == p->work.root;
+}
+
 void
 ranks_fill(struct ranks_pair *p, const struct ranks_pattern *pattern)
 {
@@ -160,6 +179,8 @@ ranks_fill(struct ranks_pair *p, const struct ranks_pattern *pattern)
     int receives = ranks_blocks_of(pattern->receives, w);
     int most = sends > receives ? sends : receives;
     uint8_t *host = take_staging(p, (size_t)most * w->len);
+    bool in_place = w->in_place && receives != 0 && !keeps_own(p, pattern);
+    uint8_t *to = in_place ? ranks_in(p) + own_block(p, pattern) : ranks_out(p);
 
     p->numbers = count_numbers(p, pattern);
     if ((pattern->flags & RANKS_WINDOW) != 0) { /* operations add to it */
@@ -176,7 +197,7 @@ ranks_fill(struct ranks_pair *p, const struct ranks_pattern *pattern)
             flips(p, pattern) && w->len != 0 ? 0x40 : 0;
     }
     for (int i = 0; sends != 0 && i < slots_of(p); i++) {
-        stage(p, ranks_out(p) + (size_t)i * w->stride, host, (size_t)sends * w->len);
+        stage(p, to + (size_t)i * w->stride, host, (size_t)sends * w->len);
     }
     free(host);
 }
@@ -269,7 +290,8 @@ ranks_check_content(struct ranks_pair *p, const struct ranks_pattern *pattern)
     bool once = pattern->kind == RANKS_LATENCY; /* one buffer each time */
     uint8_t *host = take_staging(p, (size_t)receives * w->len);
 
-    for (int slot = 0; receives != 0 && slot < slots_of(p); slot++) {
+    for (int slot = 0; receives != 0 && slot < slots_of(p) && !keeps_own(p, pattern);
+         slot++) {
         if (once && slot != p->iteration % slots_of(p)) {
             continue;
         }

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "tools/cli.h"
 
@@ -59,11 +60,50 @@ find_name(const char *text, const char *const *names, int count)
 static bool
 read_type(void *place, const char *text)
 {
-    static const char *const names[] = {"mpi_char", "mpi_int", "mpi_float"};
-    int i = find_name(text, names, BENCH_TYPES);
+    static const char *const names[] = {"mpi_char", "mpi_int", "mpi_float", "all"};
 
-    *(enum bench_type *)place = i < 0 ? BENCH_CHAR : (enum bench_type)i;
-    return i >= 0;
+    for (unsigned i = 0; i <= BENCH_TYPES; i++) {
+        if (strcasecmp(text, names[i]) == 0) {
+            *(unsigned *)place |= i < BENCH_TYPES ? 1u << i : (1u << BENCH_TYPES) - 1;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Percentiles with commas between them; "": those of OSU. */
+static bool
+read_tails(void *place, const char *text)
+{
+    struct ranks_options *o = place;
+    char *end;
+
+    o->percentiles = true;
+    o->tail_count = 0;
+    for (const char *at = text[0] != '\0' ? text : "50,90,99";
+         o->tail_count < RANKS_TAILS; at = end + 1) {
+        long tail = strtol(at, &end, 10);
+
+        if (end == at || tail < 0 || tail > 100) {
+            return false;
+        }
+        o->tails[o->tail_count++] = (int)tail;
+        if (*end == '\0') {
+            return true;
+        }
+        if (*end != ',') {
+            return false;
+        }
+    }
+    return false;
+}
+
+/* OSU's log:DIR is refused: the first wrong byte is shown, and ends the program. */
+static bool
+read_validation(void *place, const char *text)
+{
+    *(bool *)place = true;
+    return text[0] == '\0';
 }
 
 static bool
@@ -114,15 +154,20 @@ read_sizes(void *place, const char *text)
     return cli_parse_sizes(text, 0, &o->min_bytes, &o->max_bytes);
 }
 
-/* OSU's fixed:RANK, or the number alone. */
+/* OSU's rotate and fixed:RANK, or the number alone. */
 static bool
 read_root(void *place, const char *text)
 {
+    struct ranks_options *o = place;
     const char *digits = strncmp(text, "fixed:", 6) == 0 ? text + 6 : text;
     char *end;
     long root = strtol(digits, &end, 10);
 
-    *(int *)place = (int)root;
+    o->rotates = strcmp(text, "rotate") == 0;
+    o->root = (int)root;
+    if (o->rotates) {
+        return true;
+    }
     return digits[0] >= '0' && digits[0] <= '9' && *end == '\0' && root <= INT_MAX;
 }
 
@@ -135,6 +180,119 @@ read_buffers(void *place, const char *text)
 
 static int unused;
 static const char *ignored;
+
+/* Options that the pattern has no use for are taken, as OSU's are, but not in its help. */
+static const char *
+help_if(bool of_use, const char *help)
+{
+    return of_use ? help : NULL;
+}
+
+/** OSU's options that say something of some patterns only, or of none here. */
+struct osu_only {
+    const char *texts[5]; /* of the options in `reasons`; NULL: not given */
+    int rate, pairs; /* rate -1, pairs 0: not given */
+};
+
+/* @return -1, or the exit code where an option is given that this pattern does not have */
+static int
+refuse_options(const struct ranks_pattern *pattern, const struct osu_only *osu,
+               const struct ranks_options *o, const char *command)
+{
+    static const char *const reasons[] = {
+        "-P (--papi): counters of processors are not read; perf stat reads them",
+        "-D (--ddt): types are contiguous",
+        "-G (--graph): telpher-bench plot draws what -f json wrote",
+        "-I (--session): ranks start by MPI_Init",
+        "-N (--nhbr): neighbors are those in a ring"};
+    bool persists = strstr(pattern->name, "_persistent") != NULL;
+
+    for (int i = 0; i < 5; i++) {
+        if (osu->texts[i] != NULL) {
+            return cli_wrong(command, "does not have %s", reasons[i]);
+        }
+    }
+    if (!ranks_has_rate(pattern) && (osu->pairs != 0 || osu->rate >= 0 || o->varies)) {
+        return cli_wrong(command, "only mbw_mr has -%c",
+                         o->varies         ? 'V'
+                         : osu->pairs != 0 ? 'p'
+                                           : 'R');
+    }
+    if (o->in_place && (pattern->flags & RANKS_IN_PLACE) == 0) {
+        return cli_wrong(command, "only collectives that send and receive have -l");
+    }
+    if (o->rotates && (!ranks_has_root(pattern) || persists)) {
+        return cli_wrong(command, persists ? "a persistent collective keeps its root"
+                                           : "has no root to rotate");
+    }
+    return -1;
+}
+
+static const char no_text[] = "";
+
+static bool
+read_given(void *place, const char *text)
+{
+    *(const char **)place = no_text;
+    return text != NULL;
+}
+
+#define REFUSED(letter, name, argument, i)                                             \
+    {                                                                                  \
+        CLI_OPTION(letter, name, argument, NULL, CLI_KIND_CALL, &osu->texts[i]),       \
+            .read = read_given                                                         \
+    }
+
+/* OSU's options beside those of our own. @return their number */
+static size_t
+list_osu_options(struct cli_option *at, struct osu_only *osu, struct ranks_options *o,
+                 const struct ranks_pattern *pattern)
+{
+    bool rates = ranks_has_rate(pattern);
+    const struct cli_option options[] = {
+        CLI_INT('R', "print-rate", "0|1", help_if(rates, "messages a second, too (1)"),
+                &osu->rate, 0, 1),
+        CLI_INT('p', "num-pairs", "N",
+                help_if(rates, "pairs of ranks that send (half of the ranks)"),
+                &osu->pairs, 1, INT_MAX / 2),
+        CLI_FLAG('V', "vary-window",
+                 help_if(rates, "windows of 8, 16, 32, 64 and 128 transfers"),
+                 &o->varies),
+        CLI_FLAG('l', "in-place",
+                 help_if((pattern->flags & RANKS_IN_PLACE) != 0, "MPI_IN_PLACE"),
+                 &o->in_place),
+        CLI_CALL('k', "root-rank", "fixed:RANK|rotate",
+                 help_if(ranks_has_root(pattern),
+                         "root (0), or another one in each iteration"),
+                 o, read_root),
+        CLI_CALL('T', "type", "TYPE",
+                 help_if(pattern->receives != RANKS_NONE,
+                         "mpi_char, mpi_int, mpi_float or all; several times"),
+                 &o->types, read_type),
+        {CLI_OPTION('z', "tail-lat", "[LIST]",
+                    help_if(pattern->kind != RANKS_START,
+                            o->osu ? "50th, 90th and 99th percentile beside the "
+                                     "mean,\nor others: -z1,50,99"
+                                   : "the mean beside the median"),
+                    CLI_KIND_CALL, o),
+         .read = read_tails, .may_lack = true},
+        {CLI_OPTION(0, "percentiles", NULL, NULL, CLI_KIND_CALL, o), .read = read_tails,
+         .may_lack = true},
+        {CLI_OPTION('u', "validation-warmup", "N", NULL, CLI_KIND_INT, &unused),
+         .most = INT_MAX},
+        {CLI_OPTION('M', "mem-limit", "BYTES", NULL, CLI_KIND_TEXT, &ignored)},
+        {CLI_OPTION('a', "array-size", "N", NULL, CLI_KIND_INT, &unused),
+         .most = INT_MAX},
+        REFUSED('P', "papi", "EVENTS", 0),
+        REFUSED('D', "ddt", "TYPE", 1),
+        REFUSED('G', "graph", "KINDS", 2),
+        REFUSED('I', "session", NULL, 3),
+        REFUSED('N', "nhbr", "TYPE", 4),
+    };
+
+    memcpy(at, options, sizeof(options));
+    return sizeof(options) / sizeof(options[0]);
+}
 
 static int
 read_places(struct ranks_options *o, const struct ranks_pattern *pattern,
@@ -166,16 +324,10 @@ read_places(struct ranks_options *o, const struct ranks_pattern *pattern,
     return -1;
 }
 
-/* Options that the pattern has no use for are taken, as OSU's are, but not in its help. */
-static const char *
-help_if(bool of_use, const char *help)
-{
-    return of_use ? help : NULL;
-}
-
-int
-ranks_parse_options(int argc, char **argv, const struct ranks_pattern *pattern,
-                    struct ranks_options *o, const struct ranks_way **way)
+/* Options of our own, and OSU's that most patterns have. @return their number */
+static size_t
+list_options(struct cli_option *at, struct ranks_options *o,
+             const struct ranks_pattern *pattern, const struct ranks_way **way)
 {
     bool windows = ranks_has_window(pattern), pairs = ranks_is_of_pairs(pattern);
     bool one_sided = (pattern->flags & RANKS_WINDOW) != 0;
@@ -221,11 +373,6 @@ ranks_parse_options(int argc, char **argv, const struct ranks_pattern *pattern,
         CLI_CALL('w', "win-options", "KIND",
                  help_if(one_sided, "allocate, create or dynamic"), &o->memory,
                  read_window),
-        CLI_CALL('k', "root-rank", "[fixed:]RANK", help_if(!pairs && sized, "root (0)"),
-                 &o->root, read_root),
-        CLI_CALL('T', "type", "TYPE",
-                 help_if(!pairs && sized, "mpi_char, mpi_int or mpi_float"), &o->type,
-                 read_type),
         CLI_INT('t', "num-test-calls", "N",
                 help_if(pattern->kind == RANKS_OVERLAP,
                         "calls of MPI_Test in the computation (0)"),
@@ -234,14 +381,10 @@ ranks_parse_options(int argc, char **argv, const struct ranks_pattern *pattern,
                 help_if(strstr(pattern->name, "partitioned") != NULL,
                         "parts of a message (8)"),
                 &o->partitions, 1, 1024),
-        CLI_FLAG('c', "validation",
-                 help_if(sized, "check all content that every iteration received"),
-                 &o->validation),
-        CLI_FLAG('z', "tail-lat",
-                 help_if(runs, o->osu ? "90th and 99th percentile beside the mean"
-                                      : "the mean beside the median"),
-                 &o->percentiles),
-        {CLI_OPTION(0, "percentiles", NULL, NULL, CLI_KIND_FLAG, &o->percentiles)},
+        {CLI_OPTION('c', "validation", NULL,
+                    help_if(sized, "check all content that every iteration received"),
+                    CLI_KIND_CALL, &o->validation),
+         .read = read_validation, .may_lack = true},
         {CLI_OPTION(o->osu ? 'f' : 0, "full", NULL,
                     help_if(runs, "the least and the most over the ranks, too"),
                     CLI_KIND_FLAG, &o->full)},
@@ -249,14 +392,24 @@ ranks_parse_options(int argc, char **argv, const struct ranks_pattern *pattern,
                     "json: one object a line, the environment first", CLI_KIND_CALL,
                     &o->format),
          .read = read_format},
-        {CLI_OPTION('u', "validation-warmup", "N", NULL, CLI_KIND_INT, &unused),
-         .most = INT_MAX},
-        {CLI_OPTION('M', "mem-limit", "BYTES", NULL, CLI_KIND_TEXT, &ignored)},
-        {CLI_OPTION('a', "array-size", "N", NULL, CLI_KIND_INT, &unused),
-         .most = INT_MAX},
     };
+
+    memcpy(at, options, sizeof(options));
+    return sizeof(options) / sizeof(options[0]);
+}
+
+int
+ranks_parse_options(int argc, char **argv, const struct ranks_pattern *pattern,
+                    struct ranks_options *o, const struct ranks_way **way)
+{
+    bool pairs = ranks_is_of_pairs(pattern);
+    struct cli_option options[48];
+    struct osu_only osu = {.rate = -1};
+    size_t count = list_options(options, o, pattern, way);
     char usage[512];
     int code;
+
+    count += list_osu_options(options + count, &osu, o, pattern);
 
     snprintf(usage, sizeof(usage),
              "usage: mpirun -n N telpher-bench %s [OPTION]...%s\n%s%s%s\n"
@@ -271,9 +424,13 @@ ranks_parse_options(int argc, char **argv, const struct ranks_pattern *pattern,
                       "P: PLRAM of an FPGA), of sender and receiver.\nWithout a "
                       "launcher, ranks of Telpher start here.",
              (*way)->name, pattern->name);
-    code =
-        cli_read(argc, argv, usage, "", options, sizeof(options) / sizeof(options[0]));
+    code = cli_read(argc, argv, usage, "", options, count);
+    code = code < 0 ? refuse_options(pattern, &osu, o, argv[0]) : code;
     if (code < 0) {
+        o->rate = osu.rate != 0;
+        o->pairs = osu.pairs;
+        o->types = o->types != 0 ? o->types : 1u << BENCH_CHAR;
+        o->window = o->varies ? 128 : o->window;
         code = read_places(o, pattern, argv[0], argc - optind, argv + optind);
     }
     return code;

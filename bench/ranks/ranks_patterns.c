@@ -16,7 +16,7 @@ slot(const struct ranks_pair *p, uint8_t *base, int i)
 static double
 run_latency(struct ranks_pair *p, const struct ranks_way *w, size_t len)
 {
-    int i = p->iteration % p->o->window;
+    int i = p->iteration % p->work.window;
     double start = bench_now_us();
 
     if (p->first) {
@@ -34,7 +34,7 @@ static double
 run_bandwidth(struct ranks_pair *p, const struct ranks_way *w, size_t len)
 {
     double start = bench_now_us();
-    int n = p->o->window;
+    int n = p->work.window;
 
     for (int i = 0; i < n; i++) {
         if (p->first) {
@@ -57,7 +57,7 @@ static double
 run_both(struct ranks_pair *p, const struct ranks_way *w, size_t len)
 {
     double start = bench_now_us();
-    int n = p->o->window;
+    int n = p->work.window;
 
     for (int i = 0; i < n; i++) {
         w->begin_recv(p, i, slot(p, p->in, i), len);

@@ -29,10 +29,10 @@ double
 ranks_messages(const struct ranks_pattern *pattern, const struct ranks_pair *p)
 {
     double pairs = pattern->kind == RANKS_FAN            ? p->size - 1
-                   : (pattern->flags & RANKS_PAIRS) != 0 ? p->size / 2
+                   : (pattern->flags & RANKS_PAIRS) != 0 ? p->pairs
                                                          : 1;
 
-    return pairs * p->o->window * (pattern->kind == RANKS_BOTH_WAYS ? 2 : 1);
+    return pairs * p->work.window * (pattern->kind == RANKS_BOTH_WAYS ? 2 : 1);
 }
 
 double
@@ -173,7 +173,7 @@ write_one(const struct ranks_pattern *pattern, const struct ranks_way *way,
         {"send", ranks_place_name(p->o, 0), 0},
         {"recv", ranks_place_name(p->o, 1), 0},
         {"buffers", p->o->many_buffers ? "multiple" : "single", 0},
-        {"window", NULL, windows ? p->o->window : 1},
+        {"window", NULL, windows ? p->work.window : 1},
         {"bytes", NULL, (double)p->work.len},
         {"samples", NULL, (double)s->count},
         {"median", NULL, ranks_value_of(pattern, p, r->median)},

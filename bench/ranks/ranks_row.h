@@ -12,6 +12,7 @@ struct ranks_row {
     double overlap[6]; /* compute, begin, test, wait, pure, percent */
     double pure_least, pure_most;
     double low, high; /* of the median, 95 % */
+    double tails[RANKS_TAILS]; /* at the percentiles that were asked for */
     double copy; /* one copy by the processor */
 };
 

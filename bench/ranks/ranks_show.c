@@ -11,7 +11,14 @@
 #include "bench/ranks/ranks_row.h"
 #include "bench/stats.h"
 
-enum { WIDTH = 20 };
+enum { WIDTH = 20, WINDOW_LEAST = 8, WINDOW_MOST = 128, SIZES = 40 };
+
+/* Of varied windows: all message rates, which follow the bandwidths. */
+static struct {
+    size_t len[SIZES];
+    double messages[SIZES][5];
+    int sizes;
+} varied;
 
 /* ---- heads ---- */
 
@@ -32,7 +39,8 @@ show_columns(const struct ranks_pattern *pattern, const struct ranks_options *o)
             }
         }
     } else if (pattern->kind == RANKS_RATE) {
-        printf("%*s%*s", WIDTH, "MB/s", WIDTH, "Messages/s");
+        printf("%*s%*s", WIDTH, "MB/s", o->rate != 0 ? WIDTH : 0,
+               o->rate != 0 ? "Messages/s" : "");
     } else {
         printf("%*s", WIDTH,
                ranks_has_window(pattern)              ? "Bandwidth (MB/s)"
@@ -46,11 +54,25 @@ show_columns(const struct ranks_pattern *pattern, const struct ranks_options *o)
     if (o->validation) {
         printf("%*s", WIDTH, "Validation");
     }
-    if (o->percentiles) {
-        printf("%*s%*s%*s", WIDTH, "P99 Tail Lat(us)", WIDTH, "P90 Tail Lat(us)", WIDTH,
-               "P50 Tail Lat(us)");
+    for (int i = 0; o->percentiles && i < o->tail_count; i++) {
+        char name[32];
+
+        snprintf(name, sizeof(name), "P%d Tail %s", o->tails[i],
+                 ranks_has_window(pattern) ? "BW(MB/s)" : "Lat(us)");
+        printf("%*s", WIDTH, name);
     }
     printf("\n");
+}
+
+static void
+show_windows(void)
+{
+    printf("#      ");
+    for (int window = WINDOW_LEAST; window <= WINDOW_MOST; window *= 2) {
+        printf("  %10d", window);
+    }
+    printf("\n");
+    fflush(stdout);
 }
 
 static void
@@ -84,10 +106,18 @@ show_osu_head(const struct ranks_pattern *pattern, struct ranks_pair *p)
     if (pattern->kind == RANKS_OVERLAP) {
         printf("# Overall = Coll. Init + Compute + MPI_Test + MPI_Wait\n\n");
     }
-    if (pattern->kind == RANKS_RATE) {
-        printf("# [ pairs: %u ] [ window size: %d ]\n", p->size / 2, o->window);
+    if (o->varies) {
+        printf("# [ pairs: %u ] [ window size: varied ]\n\n# Uni-directional Bandwidth "
+               "(MB/sec)\n",
+               p->pairs);
+    } else if (pattern->kind == RANKS_RATE) {
+        printf("# [ pairs: %u ] [ window size: %d ]\n", p->pairs, o->window);
     }
     printf("# Datatype: %s.\n", types[o->type]);
+    if (o->varies) {
+        show_windows();
+        return;
+    }
     show_columns(pattern, o);
     fflush(stdout);
 }
@@ -102,7 +132,7 @@ ranks_show_head(const struct ranks_pattern *pattern, const struct ranks_way *way
         ranks_write_head(pattern, way, p);
         return;
     }
-    if (o->osu) {
+    if (o->osu || o->varies) {
         show_osu_head(pattern, p);
         return;
     }
@@ -156,21 +186,29 @@ copy_us(const struct ranks_pair *p)
     return best;
 }
 
+enum { TAILS = 14, COUNT = TAILS + RANKS_TAILS };
+
 static struct ranks_row
 gather(const struct ranks_pattern *pattern, const struct ranks_pair *p,
-       const struct bench_stats *s, const struct ranks_overlap *o)
+       const double *samples, const struct bench_stats *s,
+       const struct ranks_overlap *o)
 {
-    double mine[] = {s->median, s->mean,    s->p90,   s->p99,    s->median,
-                     s->mean,   o->compute, o->begin, o->test,   o->wait,
-                     o->pure,   s->low,     s->high,  copy_us(p)};
-    enum { COUNT = sizeof(mine) / sizeof(mine[0]) };
+    double mine[] = {
+        s->median, s->mean,    s->p90,   s->p99,     s->median,
+        s->mean,   o->compute, o->begin, o->test,    o->wait,
+        o->pure,   s->low,     s->high,  copy_us(p), [TAILS + RANKS_TAILS - 1] = 0};
     double least[COUNT], mean[COUNT], most[COUNT];
     bool idles = (pattern->flags & RANKS_WINDOW) != 0 && p->o->sync < BENCH_PSCW;
-    double operators = idles ? p->size / 2.0 : p->size;
+    double operators = idles                                 ? p->pairs
+                       : (pattern->flags & RANKS_PAIRS) != 0 ? 2 * p->pairs
+                                                             : p->size;
     bool all = pattern->kind >= RANKS_FAN || (pattern->flags & RANKS_PAIRS) != 0;
     struct ranks_row r;
 
-    if (idles && !p->first) { /* only the first of a pair operates */
+    for (int i = 0; i < p->o->tail_count; i++) {
+        mine[TAILS + i] = bench_quantile(samples, s->count, p->o->tails[i] / 100.0);
+    }
+    if (p->idle || (idles && !p->first)) { /* only the first of a pair operates */
         memset(mine, 0, sizeof(mine));
     }
     memcpy(least, mine, sizeof(mine));
@@ -197,6 +235,7 @@ gather(const struct ranks_pattern *pattern, const struct ranks_pair *p,
                            .high = mean[12],
                            .copy = mean[13]};
     memcpy(r.overlap, mean + 6, 5 * sizeof(double));
+    memcpy(r.tails, mean + TAILS, sizeof(r.tails));
     r.overlap[5] = 100 - (r.mean - r.overlap[0]) / r.overlap[4] * 100;
     r.overlap[5] = r.overlap[5] > 0 ? r.overlap[5] : 0;
     return r;
@@ -230,7 +269,7 @@ show_osu_row(const struct ranks_pattern *pattern, const struct ranks_pair *p,
     } else {
         printf("%*.2f", WIDTH, ranks_value_of(pattern, p, r->mean));
     }
-    if (pattern->kind == RANKS_RATE) {
+    if (pattern->kind == RANKS_RATE && o->rate != 0) {
         printf("%*.2f", WIDTH, ranks_messages(pattern, p) / r->mean * 1e6);
     }
     if (o->full && pattern->kind == RANKS_COLLECTIVE) {
@@ -239,10 +278,8 @@ show_osu_row(const struct ranks_pattern *pattern, const struct ranks_pair *p,
     if (o->validation) {
         printf("%*s", WIDTH, "Pass");
     }
-    if (o->percentiles) {
-        printf("%*.2f%*.2f%*.2f", WIDTH, ranks_value_of(pattern, p, r->p99), WIDTH,
-               ranks_value_of(pattern, p, r->p90), WIDTH,
-               ranks_value_of(pattern, p, r->median));
+    for (int i = 0; o->percentiles && i < o->tail_count; i++) {
+        printf("%*.2f", WIDTH, ranks_value_of(pattern, p, r->tails[i]));
     }
     printf("\n");
 }
@@ -275,19 +312,62 @@ show_own_row(const struct ranks_pattern *pattern, const struct ranks_pair *p,
     printf("\n");
 }
 
+/* A column of a row: that of one window. */
+static void
+show_varied(const struct ranks_pattern *pattern, const struct ranks_pair *p,
+            const struct ranks_row *r)
+{
+    int at = varied.sizes < SIZES ? varied.sizes : SIZES - 1, column = 0;
+
+    for (int window = WINDOW_LEAST; window < p->work.window; window *= 2) {
+        column++;
+    }
+    if (column == 0) {
+        printf("%-7zu", p->work.len);
+    }
+    printf("  %10.2f", ranks_value_of(pattern, p, r->mean));
+    varied.len[at] = p->work.len;
+    varied.messages[at][column] = ranks_messages(pattern, p) / r->mean * 1e6;
+    if (p->work.window == WINDOW_MOST) {
+        printf("\n");
+        varied.sizes = at + 1;
+    }
+}
+
+void
+ranks_show_tail(struct ranks_pair *p)
+{
+    if (!p->o->varies || p->o->format != RANKS_TEXT || p->o->rate == 0) {
+        return;
+    }
+    printf("\n# Message Rate Profile\n");
+    show_windows();
+    for (int i = 0; i < varied.sizes; i++) {
+        printf("%-7zu", varied.len[i]);
+        for (int column = 0; column < 5; column++) {
+            printf("  %10.2f", varied.messages[i][column]);
+        }
+        printf("\n");
+    }
+    varied.sizes = 0;
+    fflush(stdout);
+}
+
 void
 ranks_show_row(const struct ranks_pattern *pattern, const struct ranks_way *way,
-               struct ranks_pair *p, const struct bench_stats *s,
+               struct ranks_pair *p, const double *samples, const struct bench_stats *s,
                const struct ranks_overlap *overlap)
 {
     const struct ranks_options *o = p->o;
-    struct ranks_row r = gather(pattern, p, s, overlap);
+    struct ranks_row r = gather(pattern, p, samples, s, overlap);
 
     if (p->rank != 0) {
         return;
     }
     if (o->format != RANKS_TEXT) {
         ranks_write_row(pattern, way, p, s, &r);
+    } else if (o->varies) {
+        show_varied(pattern, p, &r);
     } else if (o->osu || pattern->kind == RANKS_OVERLAP) {
         show_osu_row(pattern, p, s, &r);
     } else {
