@@ -24,8 +24,8 @@ of the MPI), own (the MPI's own support, where it has some), host (host buffers,
 Prints tables, each with a line that says what limits it.
 
   --figures LIST     of 2 (latency, one buffer and several), 3 (bandwidths), 4 (bandwidths and
-                     latency of unified shared memory, as SYCL allocates it), 5 (collectives)
-                     (2,3,5)
+                     latency with sycl::buffer, or, in a build without SYCL, unified shared
+                     memory), 5 (collectives) (2,3,4,5)
   -d, --device KIND  what the buffers are: opencl, cuda, sim, ... (opencl)
   --mpi LIST         of openmpi, mpich (those that are here)
   -m, --message-size [MIN:]MAX  bytes (16K:16M; collectives 16K:1M)
@@ -160,7 +160,8 @@ def jobs_of(args):
                 "buffers": "single", **more}
     jobs = [job(2, "latency"), job(2, "latency", buffers="multiple")]
     jobs += [job(3, pattern) for pattern in BANDWIDTHS]
-    jobs += [job(4, pattern, device="usm") for pattern in ("latency", *BANDWIDTHS)]
+    sycl = "sycl" if os.path.exists(os.path.join(FOLDER, "telpher-bench-sycl.so")) else "usm"
+    jobs += [job(4, pattern, device=sycl) for pattern in ("latency", *BANDWIDTHS)]
     jobs += [job(5, pattern, ranks=ranks, sizes=args.message_size or "16K:1M") for pattern in COLLECTIVES for ranks in args.ranks]
     return [{**one, "mpi": mpi, "ways": WAYS} for one in jobs if one["figure"] in args.figures and is_wanted(args, one["pattern"])
             for mpi in args.mpi]
@@ -325,7 +326,7 @@ def parse_args():
     parser = Parser(add_help=False, allow_abbrev=False)
     parser.add_argument("-h", "--help", action="store_true")
     for names, kind, default in ((("-d", "--device"), str, "opencl"), (("-m", "--message-size"), str, None), (("-i", "--iterations"), int, 20),
-                                 (("-o", "--out"), str, None), (("--figures",), str, "2,3,5"), (("--mpi",), str, "openmpi,mpich"),
+                                 (("-o", "--out"), str, None), (("--figures",), str, "2,3,4,5"), (("--mpi",), str, "openmpi,mpich"),
                                  (("--ranks",), str, "2,4"), (("--rounds",), int, 5), (("--minutes",), float, 30),
                                  (("--timeout",), float, 120), (("--launcher",), str, None), (("--osu",), str, None), (("--patterns",), str, None), (("--json",), str, None)):
         parser.add_argument(*names, type=kind, default=default)

@@ -6,6 +6,7 @@ set -eu
 bench=$1
 part=$2
 dir=$(mktemp -d)
+export OMPI_MCA_mpi_yield_when_idle=1 # ranks that wait leave the processors to others, whatever runs beside the test
 server=
 trap 'test -z "$server" || kill "$server" 2>/dev/null || true; rm -rf "$dir"' EXIT
 
@@ -255,6 +256,16 @@ memories() {
     fi
     recorder=$(dirname "$bench")/../libexec/telpher/bench_fpga_recorder.so
     export POCL_DEVICES="pthread pthread" OCL_ICD_VENDORS="${OCL_ICD_VENDORS:-/etc/OpenCL/vendors}"
+    # sycl::buffer where this build has a SYCL runtime: with its own copies, and as Telpher's memory
+    sycl=$(dirname "$bench")/../libexec/telpher/telpher-bench-sycl.so
+    test ! -e "$sycl" || for way in channel channel_host; do
+        expect 0 "$bench" bw -c -d sycl -r "$way" -i 2 -x 1 -W 2 -b multiple -m 4096:8192 D D
+        grep -q 'Send Buffer on SYCL' "$dir/out" || die "no head of sycl"
+    done
+    if [ ! -e "$sycl" ]; then
+        expect 1 "$bench" latency -d sycl -m 64:64 D D
+        grep -q 'needs the module of a build with SYCL' "$dir/err" || die "no reason for missing SYCL"
+    fi
     for kind in opencl svm; do
         expect 0 "$bench" latency -c -d "$kind" -i 4 -x 1 -m 4096:4096 D D
         grep -q "Send Buffer on OPENCL" "$dir/out" || die "no head of $kind"
@@ -262,6 +273,7 @@ memories() {
     expect 0 env FPGA_MAPPING=1:0 "$bench" latency -c -d opencl -i 4 -x 1 -m 64:64 D D
     expect 1 env FPGA_MAPPING=5 "$bench" latency -d opencl -i 4 -m 64:64 D D
     grep -q 'opencl device 5 does not exist, there are 2' "$dir/err" || die "no reason for a wrong mapping"
+    ! grep -Eq 'error mem|no driver' "$dir/err" || die "more than one line for a wrong mapping"
     expect 1 "$bench" latency -d opencl -m 64:64 B D
     grep -q 'memory B: this driver has no banks' "$dir/err" || die "no reason for a missing bank"
     ! is_sanitized || return 0 # a sanitizer must be the first library

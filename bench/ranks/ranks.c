@@ -32,10 +32,8 @@ stage(struct ranks_pair *p, const struct ranks_pattern *pattern, bool out)
     for (int i = 0; p->staged && blocks != 0 && w->len != 0 && i < slots; i++) {
         size_t at = (size_t)i * w->stride, len = (size_t)blocks * w->len;
 
-        ranks_check(p,
-                    out ? telpher_mem_copy(p->ctx, w->out + at, p->out + at, len)
-                        : telpher_mem_copy(p->ctx, p->in + at, w->in + at, len),
-                    "staging");
+        ranks_copy(p, out ? w->out + at : p->in + at, out ? p->out + at : w->in + at,
+                   len);
     }
 }
 
@@ -47,10 +45,7 @@ stage_before(struct ranks_pair *p, const struct ranks_pattern *pattern)
 
     stage(p, pattern, true);
     if (p->staged && p->work.in_place && blocks != 0) {
-        ranks_check(
-            p,
-            telpher_mem_copy(p->ctx, p->work.in, p->in, (size_t)blocks * p->work.len),
-            "staging");
+        ranks_copy(p, p->work.in, p->in, (size_t)blocks * p->work.len);
     }
 }
 
@@ -446,6 +441,7 @@ run_pattern(const struct ranks_pattern *pattern, const struct ranks_way *way,
     ranks_take_mapping();
     p.job->join(&p);
     p.start_us = bench_now_us() - start;
+    ranks_check_mapping(&p);
     reason = find_call(&p, pattern, way);
     if (reason != NULL) {
         if (p.rank == 0) {

@@ -93,21 +93,56 @@ count_cuda(void)
                : 0;
 }
 
+/* What TELPHER_MAPPING has for that rank of this machine; "" without one. */
+static void
+find_entry(uint32_t rank, char *text, size_t size)
+{
+    const char *list = getenv("TELPHER_MAPPING"), *at = list;
+    uint32_t count = 1;
+
+    text[0] = '\0';
+    for (; list != NULL && *at != '\0'; at++) {
+        count += *at == ':';
+    }
+    for (at = list, rank %= count; at != NULL && rank > 0; rank--) {
+        at = strchr(at, ':') + 1;
+    }
+    if (at != NULL) {
+        snprintf(text, size, "%.*s", (int)strcspn(at, ":"), at);
+    }
+}
+
+void
+ranks_check_mapping(const struct ranks_pair *p)
+{
+    uint32_t kind = p->o->memory_of_device->kind;
+    bool cuda = kind == TELPHER_MEM_CUDA;
+    bool used = p->o->kinds[0] == kind || p->o->kinds[1] == kind;
+    char entry[16], why[96];
+    unsigned count;
+
+    find_entry(local_rank(p->rank), entry, sizeof(entry));
+    if (!used || (kind != TELPHER_MEM_OPENCL && !cuda) || entry[0] == '\0') {
+        return;
+    }
+    count = cuda ? count_cuda() : count_opencl();
+    if (count != 0 && strtoul(entry, NULL, 10) >= count) {
+        snprintf(why, sizeof(why), "%s device %s does not exist, there are %u",
+                 cuda ? "cuda" : "opencl", entry, count);
+        ranks_memory_fail(p, "the mapping", why);
+    }
+}
+
 /* The context believes that it is the only rank of this machine, so it gets the mapping of one device. */
 void
 ranks_map_alone(const struct ranks_pair *p)
 {
-    char text[16] = "", *list = getenv("TELPHER_MAPPING"), *at;
-    uint32_t mine = local_rank(p->rank), count = 1;
+    char text[16];
+    uint32_t mine = local_rank(p->rank), count;
 
-    if (list != NULL && list[0] != '\0') {
-        for (at = list; *at != '\0'; at++) {
-            count += *at == ':';
-        }
-        for (at = list, mine %= count; mine > 0; mine--) {
-            at = strchr(at, ':') + 1;
-        }
-        snprintf(text, sizeof(text), "%.*s", (int)strcspn(at, ":"), at);
+    find_entry(mine, text, sizeof(text));
+    if (text[0] != '\0') {
+        /* as it is */
     } else if (p->o->memory_of_device->kind == TELPHER_MEM_OPENCL) {
         count = count_opencl();
         snprintf(text, sizeof(text), "%u", count != 0 ? mine % count : 0);
@@ -275,12 +310,19 @@ managed_free(struct ranks_pair *p, void *memory)
 /* ---- all of them ---- */
 
 static const struct ranks_memory memories[] = {
-    {"sim", "SIM", TELPHER_MEM_SIM, false, NULL, NULL},
-    {"opencl", "OPENCL", TELPHER_MEM_OPENCL, true, NULL, NULL},
-    {"usm", "OPENCL USM", TELPHER_MEM_OPENCL, false, usm_alloc, usm_free},
-    {"svm", "OPENCL SVM", TELPHER_MEM_OPENCL, false, svm_alloc, svm_free},
-    {"cuda", "CUDA", TELPHER_MEM_CUDA, false, NULL, NULL},
-    {"managed", "CUDA MANAGED", TELPHER_MEM_CUDA, false, managed_alloc, managed_free}};
+    {"sim", "SIM", TELPHER_MEM_SIM, false, NULL, NULL, NULL},
+    {"opencl", "OPENCL", TELPHER_MEM_OPENCL, true, NULL, NULL, NULL},
+    {.name = "sycl",
+     .title = "SYCL",
+     .kind = TELPHER_MEM_OPENCL,
+     .alloc = ranks_sycl_alloc,
+     .free = ranks_sycl_free,
+     .copy = ranks_sycl_copy},
+    {"usm", "OPENCL USM", TELPHER_MEM_OPENCL, false, usm_alloc, usm_free, NULL},
+    {"svm", "OPENCL SVM", TELPHER_MEM_OPENCL, false, svm_alloc, svm_free, NULL},
+    {"cuda", "CUDA", TELPHER_MEM_CUDA, false, NULL, NULL, NULL},
+    {"managed", "CUDA MANAGED", TELPHER_MEM_CUDA, false, managed_alloc, managed_free,
+     NULL}};
 
 const struct ranks_memory *
 ranks_find_memory(const char *name)
@@ -291,6 +333,16 @@ ranks_find_memory(const char *name)
         }
     }
     return NULL;
+}
+
+void
+ranks_copy(struct ranks_pair *p, void *dst, const void *src, size_t len)
+{
+    const struct ranks_memory *m = p->o->memory_of_device;
+
+    if (len != 0 && (m->copy == NULL || !m->copy(p, dst, src, len))) {
+        ranks_check(p, telpher_mem_copy(p->ctx, dst, src, len), "copy");
+    }
 }
 
 void *

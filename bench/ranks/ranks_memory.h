@@ -13,6 +13,9 @@ struct ranks_memory {
     /** NULL: telpher_mem_alloc(). Ends the program on failure. */
     void *(*alloc)(struct ranks_pair *p, char letter, size_t bytes);
     void (*free)(struct ranks_pair *p, void *memory);
+    /** A program's own copy between this memory and the host's. @return false: neither place is
+     *  of it. NULL: telpher_mem_copy() */
+    bool (*copy)(struct ranks_pair *p, void *dst, const void *src, size_t len);
 };
 
 /** NULL: there is none of that name. */
@@ -20,8 +23,12 @@ const struct ranks_memory *ranks_find_memory(const char *name);
 /** Memory of H, D, B or P. Ends the program on failure. */
 void *ranks_alloc(struct ranks_pair *p, char letter, size_t bytes, const char *what);
 void ranks_free(struct ranks_pair *p, char letter, void *memory);
+/** Copies as a program that stages does. Ends the program on failure. */
+void ranks_copy(struct ranks_pair *p, void *dst, const void *src, size_t len);
 /** Sets TELPHER_MAPPING for a process that is alone in its context. */
 void ranks_map_alone(const struct ranks_pair *p);
+/** Ends the program with one line if the mapping names a device that is not there. */
+void ranks_check_mapping(const struct ranks_pair *p);
 /** FPGA_MAPPING is TELPHER_MAPPING under the name of the paper. */
 void ranks_take_mapping(void);
 
@@ -33,6 +40,14 @@ void *ranks_placeholder_alloc(struct ranks_pair *p, char letter, size_t bytes);
 void ranks_placeholder_free(struct ranks_pair *p, void *memory);
 /** Runs the empty kernel on a buffer, so that the driver believes that its content is new. */
 void ranks_placeholder_run(struct ranks_pair *p, const void *memory);
+/* ---- ranks_sycl.c ---- */
+
+void *ranks_sycl_alloc(struct ranks_pair *p, char letter, size_t bytes);
+void ranks_sycl_free(struct ranks_pair *p, void *memory);
+bool ranks_sycl_copy(struct ranks_pair *p, void *dst, const void *src, size_t len);
+
+/* ---- ranks_memory.c ---- */
+
 /** OpenCL's context and device of this rank, which Telpher chose. */
 void ranks_opencl_site(struct ranks_pair *p, void **ret_context, void **ret_device);
 /** Ends the program with one line. */

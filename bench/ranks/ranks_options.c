@@ -345,7 +345,7 @@ list_options(struct cli_option *at, struct ranks_options *o,
                  "build-mpi, ./some.so",
                  &o->mpi),
         CLI_CALL('d', "device", "KIND",
-                 "what D is: opencl, usm, svm, cuda, managed or sim (sim)", o,
+                 "what D is: opencl, sycl, usm, svm, cuda, managed or sim (sim)", o,
                  read_device),
         CLI_TEXT(0, "placeholder", "FILE",
                  "binary with the empty kernels of an FPGA's banks, which run before\n"

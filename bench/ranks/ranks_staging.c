@@ -71,14 +71,6 @@ slot(const struct ranks_pair *p, uint8_t *base, int i)
     return base + (size_t)i * p->o->max_bytes;
 }
 
-static void
-copy(struct ranks_pair *p, void *dst, const void *src, size_t len)
-{
-    if (len != 0) {
-        ranks_check(p, telpher_mem_copy(p->ctx, dst, src, len), "copy");
-    }
-}
-
 /* ---- the ways ---- */
 
 /* Between these two the pair is that of the way below. */
@@ -149,7 +141,7 @@ staging_begin_send(struct ranks_pair *p, int i, const void *src, size_t len)
 {
     struct staging *s = enter(p);
 
-    copy(p, slot(p, s->out, i), src, len);
+    ranks_copy(p, slot(p, s->out, i), src, len);
     s->base->begin_send(p, i, slot(p, s->out, i), len);
     leave(p, s);
 }
@@ -172,7 +164,7 @@ wait_all(struct ranks_pair *p, int sends, int recvs, bool slots)
 
     s->base->wait_all(p, sends, recvs);
     for (int i = 0; i < recvs; i++) {
-        copy(p, s->places[i], slots ? slot(p, s->in, i) : s->in, s->lens[i]);
+        ranks_copy(p, s->places[i], slots ? slot(p, s->in, i) : s->in, s->lens[i]);
     }
     leave(p, s);
 }

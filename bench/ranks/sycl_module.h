@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What telpher-bench needs of a SYCL runtime: sycl::buffer over OpenCL buffers, and copies to and
+ * from them as a SYCL program writes them. The module is compiled where SYCL's headers are, and
+ * loaded by -d sycl. Calls give NULL or false on failure, then error() says why.
+ */
+#ifndef BENCH_SYCL_MODULE_H
+#define BENCH_SYCL_MODULE_H
+
+#ifdef __cplusplus
+#include <cstddef>
+using std::size_t;
+extern "C" {
+#else
+#include <stdbool.h>
+#include <stddef.h>
+#endif
+
+/** Exported by the module as "bench_sycl". */
+struct bench_sycl {
+    /** A sycl::buffer of @p bytes over a cl_mem of that cl_context. */
+    void *(*wrap)(void *context, void *device, void *mem, size_t bytes);
+    bool (*write)(void *buffer, size_t at, const void *host, size_t len);
+    bool (*read)(void *buffer, size_t at, void *host, size_t len);
+    void (*release)(void *buffer);
+    const char *(*error)(void);
+};
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
