@@ -79,7 +79,6 @@ tp_exec_event_free(struct tp_exec_object *o)
     tp_exec_unref(ev->queue != NULL ? &ev->queue->obj : NULL);
     tp_exec_event_forward(ev, CL_OUT_OF_RESOURCES); /* it cannot end any more */
     tp_free(ev->waits);
-    tp_free(ev->kept);
     tp_free(ev);
 }
 

@@ -60,7 +60,6 @@ struct tp_exec_event {
     void *content; /**< of an inline READ or WRITE: small, or a staging chunk */
     uint32_t content_len; /**< of a READ; sent with DONE */
     struct tp_exec_region *region; /**< region that contains content, held; or NULL */
-    void *kept; /**< memory that the driver may read until the command ends, or NULL */
     tp_ns seen_running; /**< watchdog */
     union {
         uint8_t small[TP_EXEC_EVENT_SMALL]; /**< content; contents are not cleared */

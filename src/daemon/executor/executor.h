@@ -73,6 +73,8 @@ struct tp_exec {
     struct tp_mutex control_lock; /**< messages of the broker are read one at a time */
     int wake_fd; /**< eventfd: wakes the reader */
     struct tp_map objects; /**< reader only */
+    struct tp_map
+        migrations; /**< lists of buffers, see commands/migrate.c; reader only */
     struct tp_daemon_limits limits;
     _Atomic uint64_t kind_count[TP_EXEC_KINDS]; /**< objects alive, by tp_wire_kind */
     struct tp_share_member share; /**< with the sessions of others */

@@ -67,15 +67,15 @@ static const struct tp_exec_quirk_row rows[TP_EXEC_QUIRK_COUNT] = {
         .where = "src/daemon/executor/commands/command_buffer_record.c", .test = "tests/integration/icd_commands.c"},
     [TP_EXEC_QUIRK_MIGRATE_KEEPS_POINTER] = {
         .id = "migrate-keeps-pointer", .match = TP_EXEC_ANY_DRIVER, .driver = "NVIDIA 580.159",
-        .symptom = "clEnqueueMigrateMemObjects keeps the pointer to the list of buffers",
-        .remedy = "the list belongs to the event",
-        .where = "src/daemon/executor/commands/command.c", .test = "tests/integration/icd_memory_places.c"},
+        .symptom = "clEnqueueMigrateMemObjects keeps the pointer to the list of buffers, and the driver reads it after the command",
+        .remedy = "a list stays until the process ends, and equal migrations have one list",
+        .where = "src/daemon/executor/commands/migrate.c", .test = "tests/integration/icd_memory_places.c"},
     [TP_EXEC_QUIRK_MIGRATE_WAITS_FOR_FAILED] = {
         .id = "migrate-waits-for-failed", .match = TP_EXEC_PLATFORM_NAME, .name = "Portable Computing Language",
         .driver = "PoCL 3.1",
         .symptom = "a migration to the host waits forever if the last command of a buffer has failed",
         .remedy = "after a failure, buffers migrate to the device, which has the host's memory",
-        .where = "src/daemon/executor/commands/command.c", .test = "tests/integration/icd_failure.c"},
+        .where = "src/daemon/executor/commands/migrate.c", .test = "tests/integration/icd_failure.c"},
     [TP_EXEC_QUIRK_FAILED_WAIT_IGNORED] = {
         .id = "failed-wait-ignored", .match = TP_EXEC_ANY_DRIVER, .driver = "NVIDIA 580.159",
         .symptom = "a command runs although an event of its wait list had failed when it was enqueued",
