@@ -17,6 +17,7 @@
 #include "icd/commands/read_write.h"
 #include "icd/events/event.h"
 #include "icd/icd.h"
+#include "icd/icd_int.h"
 #include "icd/objects/context.h"
 #include "icd/objects/memory.h"
 #include "icd/objects/object.h"
