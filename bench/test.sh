@@ -402,6 +402,12 @@ patterns() {
     osu=$(dirname "$bench")/../libexec/telpher/osu
     expect 0 "$(dirname "$bench")/telpher" launch -n 2 -- "$bench" check -r channel
     test "$(grep -c ' Pass$' "$dir/out")" -eq 13 || die "patterns of ranks"
+    expect 0 "$(dirname "$bench")/telpher" launch -n 2 -- "$bench" check -r put
+    grep -q '^put_notify .* Pass$' "$dir/out" || die "put_notify is not checked"
+    for link in "$osu"/osu_*; do # one by one, as many as the table has
+        case $link in *_init | *_hello) continue ;; esac
+        grep -q "^$(basename "$link" | cut -c 5-) .*\( Pass$\| is \)" "$dir/out" || die "no check of $link"
+    done
     export ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0"
     export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
     for flavour in openmpi mpich; do

@@ -532,7 +532,8 @@ ranks_check_main(int argc, char **argv)
     p.job->join(&p);
     for (const struct ranks_pattern *at = ranks_patterns; at->name != NULL; at++) {
         o.memory = (at->flags & RANKS_EIGHT) != 0 ? BENCH_CREATE : BENCH_ALLOCATE;
-        if (at->kind != RANKS_START && strcmp(at->name, "put_notify") != 0 &&
+        if (at->kind != RANKS_START &&
+            (strcmp(at->name, "put_notify") != 0 || strcmp(way->name, "put") == 0) &&
             (!o.in_place || (at->flags & RANKS_IN_PLACE) != 0)) {
             good = check_pattern(&p, at, way) && good;
         }
