@@ -69,7 +69,9 @@ end_of_pup(telpher_mdr_pup *pup, const struct tp_mdr_element *e)
         pup->mode == TELPHER_MDR_PACK ? "packed" : "unpacked",
         status == TELPHER_ERR_RANGE
             ? "its pup function names other lengths than when it gave the size"
-            : telpher_last_error(pup->mdr->ctx));
+        : telpher_last_error(pup->mdr->ctx)[0] != '\0'
+            ? telpher_last_error(pup->mdr->ctx)
+            : telpher_status_text(status));
 }
 
 telpher_status
