@@ -13,7 +13,8 @@
  *     the program may use their content when the call has returned. While there is one, the
  *     call waits for completion.
  *   - Memory that host and devices share: the program, or another server, may use what
- *     earlier commands wrote there. In a context that has had some, the call waits.
+ *     earlier commands wrote there. In a context that has had some, the call waits unless
+ *     all earlier commands, except such writes, are known to be complete.
  *   - Event of the write: it would report completion, so the call waits if the program
  *     requests it.
  *   - The content of such writes that the server must buffer is bounded: above the bound,
@@ -75,14 +76,22 @@ follows_read(const struct _cl_command_queue *q)
     return false;
 }
 
+/** True while earlier commands may write memory that host and devices share. */
+static bool
+follows_shared(const struct _cl_command_queue *q)
+{
+    return atomic_load(&q->ctx->has_coherent) &&
+           (q->has_followed || q->done_seq < q->work_seq);
+}
+
 static bool
 may_return(const struct tp_icd_op *op)
 {
     const struct _cl_command_queue *q = op->q;
     uint64_t sent = TP_MIN(op->early_size, q->session->window);
 
-    return tp_icd_queue_in_order(q) && q->ctx->user_events == 0 &&
-           !atomic_load(&q->ctx->has_coherent) && !follows_read(q) &&
+    return tp_icd_queue_in_order(q) && q->ctx->user_events == 0 && !follows_shared(q) &&
+           !follows_read(q) &&
            (op->early_size <= TP_WIRE_INLINE_MAX ||
             q->session->ahead + sent <= AHEAD_MAX);
 }

@@ -226,6 +226,8 @@ settle(struct tp_icd_op *op)
     op->q->busy = true;
     if (op->until_sent) {
         tp_icd_early_note(op);
+    } else {
+        op->q->work_seq = op->ev != NULL ? op->ev->seq : op->q->next_seq + 1;
     }
     if (op->ev == NULL) {
         return;
