@@ -50,6 +50,14 @@ class Route(Base):
     def through(self, *servers):
         return "/".join(server.address for server in servers)
 
+    def hold(self, *servers):
+        """A client that keeps its connection, and has had an answer: before, it could still give up."""
+        client = subprocess.Popen([TELPHER, "ping", "-c", "10000", "-i", "0.1", "--timeout", "60s", self.through(*servers)],
+                                  env={**clean_environment(self.folder), "TELPHER_TLS_PSK": self.key},
+                                  stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        self.assertIn(b"seq", client.stdout.readline())
+        return client
+
     def expect_refused(self, pattern, *servers, **settings):
         self.expect_out(pattern, self.through(*servers), TELPHER_TLS_PSK=self.key, **settings)
 
@@ -82,11 +90,8 @@ class Route(Base):
 
     def test_limit(self):
         gateway = self.serve("--tls-psk", self.key, "--relay-to", f"127.0.0.1:{self.inner.port}", "--max-relays", "1")
-        hold = subprocess.Popen([TELPHER, "ping", "-c", "1000", "-i", "0.1", self.through(gateway, self.inner)],
-                                env={**clean_environment(self.folder), "TELPHER_TLS_PSK": self.key},
-                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        hold = self.hold(gateway, self.inner)
         try:
-            until(lambda: self.relays(gateway), "the first connection is relayed")
             self.expect_refused("max-relays", gateway, self.inner)
         finally:
             hold.kill()
@@ -95,9 +100,7 @@ class Route(Base):
         self.expect_in(self.through(gateway, self.inner), TELPHER_TLS_PSK=self.key)
 
     def test_sandbox(self):
-        hold = subprocess.Popen([TELPHER, "ping", "-c", "1000", "-i", "0.1", self.through(self.gateway, self.inner)],
-                                env={**clean_environment(self.folder), "TELPHER_TLS_PSK": self.key},
-                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        hold = self.hold(self.gateway, self.inner)
 
         def filtered():
             for pid in self.relays():
