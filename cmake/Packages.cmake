@@ -43,6 +43,7 @@ telpher_pkg_config(telpher-mdr COMPONENT Unspecified DESCRIPTION "Message-driven
   LIBS -ltelpher-mdr REQUIRES_PRIVATE telpher)
 
 set_target_properties(telpher-ampi PROPERTIES EXPORT_NAME ampi)
+install(TARGETS telpher-ampi-heap LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(TARGETS telpher-ampi EXPORT telpher-ampi
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/telpher/ampi)
 telpher_export(telpher-ampi Unspecified)

@@ -22,6 +22,9 @@
     extern __typeof__(PMPI_##name) MPI_##name                                          \
         __attribute__((weak, alias("PMPI_" #name)))
 
+enum { TP_AMPI_FOLDER = 256 /**< [bytes] of a checkpoint's path */ };
+
+struct tp_ampi_heap;
 struct tp_ampi_rank;
 struct tp_ampi_mail;
 struct tp_ampi_mails;
@@ -59,6 +62,20 @@ int tp_ampi_handle_create(enum tp_ampi_kind kind, void *object);
 /** @return the object of a made handle, or NULL: there is none of this kind */
 void *tp_ampi_handle_get(int handle, enum tp_ampi_kind kind);
 void tp_ampi_handle_destroy(int handle);
+
+/** What a rank that may move has of each table, so that it takes its handles along. */
+struct tp_ampi_handles {
+    uint32_t free[TP_AMPI_KINDS]; /**< number + 1, 0 = none */
+    uint32_t chunks[TP_AMPI_KINDS]; /**< parts of the table */
+    uintptr_t *packed; /**< copies of the parts, on the way */
+};
+
+/** Makes room for the handles of all ranks of the world, where they may move. */
+bool tp_ampi_handles_reserve(void);
+void tp_ampi_handles_pack(struct tp_ampi_rank *rank);
+void tp_ampi_handles_unpack(struct tp_ampi_rank *rank);
+/** Has the rank, which may move, objects of a kind? */
+bool tp_ampi_handles_any(const struct tp_ampi_rank *rank, enum tp_ampi_kind kind);
 
 /* ---- objects ---- */
 
@@ -152,6 +169,14 @@ struct tp_ampi_rank {
     uint32_t collectives; /**< of it that run on light threads */
     int optind, opterr, optopt; /**< of libc, which all ranks share */
     char *optarg;
+    /* the rest is of ranks that may move: move/ */
+    struct tp_ampi_heap *heap; /**< NULL: its memory is the process's */
+    struct tp_ampi_handles handles;
+    uint64_t load_ns,
+        since_ns; /**< processor time since the last AMPI_Migrate; its start */
+    uint32_t wish, wish_to; /**< enum tp_ampi_move_kind; process */
+    int move_error;
+    char folder[TP_AMPI_FOLDER]; /**< of a checkpoint */
 };
 
 /** The calling rank. */

@@ -110,7 +110,7 @@ static void
 print_ranks(FILE *file)
 {
     for (uint32_t i = 0; i < tp_ampi.rank_count; i++) {
-        print_rank(file, &tp_ampi.ranks[i]);
+        print_rank(file, tp_ampi.ranks[i]);
     }
 }
 

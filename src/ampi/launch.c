@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "ampi/move/move.h"
 #include "ampi/private.h"
 #include "ampi/process.h"
 #include "base/alloc.h"
@@ -24,38 +25,46 @@ struct start {
     char **argv;
 };
 
+static char **given; /* arguments before any was taken out */
+static const char *restart; /* folder of a checkpoint, NULL: none */
 static int worst; /* exit status of all ranks */
-static uint32_t live; /* ranks whose main() has not returned */
 
-/* Takes `+vp N` or `+vpN` out of the command line. @return false: N is no number of ranks */
-static bool
-take_option(int *argc, char **argv, uint32_t *ret_ranks)
+/* Takes `+name TEXT` or `+nameTEXT` out of the command line. @return NULL: it is not there */
+static const char *
+take_option(int *argc, char **argv, const char *name)
 {
     for (int i = 1; i < *argc; i++) {
-        const char *text = argv[i] + 3;
+        const char *text = argv[i] + strlen(name);
         int words = 1;
-        char *end;
-        unsigned long ranks;
 
-        if (strncmp(argv[i], "+vp", 3) != 0) {
+        if (strncmp(argv[i], name, strlen(name)) != 0) {
             continue;
         }
         if (*text == '\0' && i + 1 < *argc) {
             text = argv[i + 1];
             words = 2;
         }
-        errno = 0;
-        ranks = strtoul(text, &end, 10);
-        if (errno != 0 || end == text || *end != '\0' || ranks == 0 ||
-            ranks > 1000000) {
-            return false;
-        }
-        *ret_ranks = (uint32_t)ranks;
         memmove(&argv[i], &argv[i + words],
                 (size_t)(*argc - i - words + 1) * sizeof(argv[0]));
         *argc -= words;
-        return true;
+        return text;
     }
+    return NULL;
+}
+
+/* @return false: the text is no number of ranks */
+static bool
+read_ranks(const char *text, uint32_t *ret_ranks)
+{
+    char *end;
+    unsigned long ranks;
+
+    errno = 0;
+    ranks = strtoul(text, &end, 10);
+    if (errno != 0 || end == text || *end != '\0' || ranks == 0 || ranks > 1000000) {
+        return false;
+    }
+    *ret_ranks = (uint32_t)ranks;
     return true;
 }
 
@@ -87,7 +96,7 @@ end_rank(int code)
         tp_ampi_abort(code);
     }
     worst = TP_MAX(worst, code & 0xff);
-    live--;
+    tp_ampi.live--;
 }
 
 static void
@@ -99,6 +108,28 @@ run_rank(void *arg)
     end_rank(start->main_fn(start->argc, start->argv, environ));
 }
 
+static tp_ampi_main
+copy_of(const struct tp_ampi_rank *rank)
+{
+    return tp_ampi.movable    ? tp_ampi_memory_main(rank->world)
+           : rank->local == 0 ? tp_ampi_private_first()
+                              : tp_ampi_private_copy(rank->world);
+}
+
+/* The light thread of a rank that may move, in the rank's memory. */
+static struct tp_light *
+start_own_light(struct tp_ampi_rank *rank, struct start *start)
+{
+    struct tp_stacks stack = {.count = 1};
+    struct tp_light *light = tp_zalloc(sizeof(*light), "virtual rank");
+
+    if (light != NULL) {
+        stack.base = tp_ampi_memory_stack(rank->world, &stack.each);
+        tp_lights_start_own(&tp_ampi.lights, light, &stack, run_rank, start);
+    }
+    return light;
+}
+
 static bool
 start_rank(struct tp_ampi_rank *rank, int argc, char **argv)
 {
@@ -107,35 +138,82 @@ start_rank(struct tp_ampi_rank *rank, int argc, char **argv)
     if (start == NULL) {
         return false;
     }
-    start->main_fn =
-        rank->local == 0 ? tp_ampi_private_first() : tp_ampi_private_copy(rank->world);
+    start->main_fn = copy_of(rank);
     start->argc = argc;
     start->argv = copy_arguments(argc, argv);
     if (start->main_fn == NULL || start->argv == NULL) {
         return false;
     }
     rank->main_fn = start->main_fn;
-    rank->light = tp_lights_start(&tp_ampi.lights, run_rank, start);
+    rank->light = tp_ampi.movable ? start_own_light(rank, start)
+                                  : tp_lights_start(&tp_ampi.lights, run_rank, start);
+    if (rank->light == NULL) {
+        return false;
+    }
     rank->light->owner = rank;
-    live++;
     return true;
+}
+
+static bool
+start_ranks(int argc, char **argv)
+{
+    bool started = tp_ampi.movable || tp_ampi_private_check();
+
+    for (uint32_t i = 0; started && i < tp_ampi.rank_count; i++) {
+        struct tp_ampi_rank *rank = tp_ampi.ranks[i];
+
+        (void)tp_ampi_heap_use(rank->heap);
+        started = start_rank(rank, argc, argv);
+        (void)tp_ampi_heap_use(NULL);
+    }
+    return started;
 }
 
 static int
 run_ranks(int argc, char **argv)
 {
-    if (!tp_ampi_private_check()) {
+    tp_ampi.live = tp_ampi.rank_count;
+    if (!(restart != NULL ? tp_ampi_restore(restart) : start_ranks(argc, argv))) {
         return 1;
     }
-    for (uint32_t i = 0; i < tp_ampi.rank_count; i++) {
-        if (!start_rank(&tp_ampi.ranks[i], argc, argv)) {
-            return 1;
+    while (tp_ampi.live != 0) {
+        tp_ampi_turn(tp_ampi.parked != tp_ampi.rank_count);
+        if (tp_ampi.parked == tp_ampi.rank_count) {
+            tp_ampi_quiet();
         }
     }
-    while (live != 0) {
-        tp_ampi_turn(true);
-    }
     return worst;
+}
+
+/* Compilers keep a random value in frames of the stack. It must be the same in all processes
+ * that a stack may move to; its bytes end a text that overflows. Functions that have begun never
+ * return. */
+__attribute__((no_stack_protector)) static void
+equalize_guards(void)
+{
+#if defined(__x86_64__)
+    __asm__ volatile("movq %0, %%fs:0x28" : : "r"(UINT64_C(0x0d0aff1a5c2e7700)));
+#endif
+}
+
+static int
+run_virtual(uint32_t ranks, int argc, char **argv)
+{
+    int code;
+
+    if (!tp_ampi_process_start(ranks)) {
+        return 1;
+    }
+    if (!tp_ampi.virtual_ranks) {
+        return tp_ampi_private_first()(argc, argv, environ);
+    }
+    code = run_ranks(argc, argv);
+    if (tp_ampi.movable && tp_ampi.process == 0 && tp_ampi_memory_folder() != NULL) {
+        tp_ampi_unsave(
+            tp_ampi_memory_folder()); /* the job shall not start again from it */
+    }
+    tp_ampi_process_stop();
+    return code;
 }
 
 int
@@ -143,29 +221,43 @@ __wrap_main(int argc, char **argv, char **envp)
 {
     tp_ampi_main main_fn = tp_ampi_private_first();
     uint32_t ranks = 0;
-    int code;
+    const char *text;
 
     if (main_fn == NULL) {
         (void)fprintf(stderr, "telpher-ampi: the program does not export main: link it "
                               "with telpher-mpicc\n");
         return 1;
     }
-    if (!take_option(&argc, argv, &ranks)) {
+    given = tp_memdup(argv, ((size_t)argc + 1) * sizeof(*argv), "arguments");
+    text = take_option(&argc, argv, "+vp");
+    if (text != NULL && !read_ranks(text, &ranks)) {
         (void)fprintf(stderr, "telpher-ampi: +vp wants a number of ranks\n");
         return 1;
     }
     if (ranks == 0) {
         return main_fn(argc, argv, envp);
     }
-    if (!tp_ampi_process_start(ranks)) {
+    if (!tp_ampi_settings_load(&tp_ampi.settings)) {
         return 1;
     }
-    if (!tp_ampi.virtual_ranks) {
-        return main_fn(argc, argv, envp);
+    restart = take_option(&argc, argv, "+restart");
+    if (restart != NULL && !tp_ampi.settings.migrate) {
+        (void)fprintf(stderr,
+                      "telpher-ampi: +restart wants TELPHER_AMPI_MIGRATE=yes\n");
+        return 1;
     }
-    code = run_ranks(argc, argv);
-    tp_ampi_process_stop();
-    return code;
+    if (tp_ampi.settings.migrate) {
+        if (given == NULL || !tp_ampi_memory_start(ranks, given)) {
+            return 1;
+        }
+        if (restart == NULL && tp_ampi_memory_folder() != NULL &&
+            tp_ampi_has_saved(tp_ampi_memory_folder())) {
+            restart = tp_ampi_memory_folder();
+        }
+        equalize_guards();
+        tp_ampi_exit(run_virtual(ranks, argc, argv));
+    }
+    return run_virtual(ranks, argc, argv);
 }
 
 void

@@ -27,6 +27,10 @@ enum tp_ampi_message_kind {
     TP_AMPI_ASK, /**< for IDLE, if that is still so */
     TP_AMPI_STUCK, /**< deadlock: for TABLE */
     TP_AMPI_TABLE, /**< text of a process: what its ranks wait for */
+    TP_AMPI_MEET, /**< move/: a process has reached meeting `id` */
+    TP_AMPI_REFUSE, /**< the same: it does not agree */
+    TP_AMPI_REPORT, /**< struct tp_ampi_report */
+    TP_AMPI_MOVE, /**< struct tp_ampi_image of rank `to`; its memory follows on channel `id` */
     TP_AMPI_LOCAL, /**< never sent: the sender is in this process and waits */
 };
 enum { TP_AMPI_SYNC = 1 /**< flag: the sender waits for MATCHED */ };
@@ -67,6 +71,7 @@ struct tp_ampi_mail {
     struct tp_list posted, unexpected;
     struct tp_list probes; /**< callers that wait for an unexpected message */
     struct tp_ampi_win *window; /**< whose context it is, or NULL */
+    struct tp_ampi_rank *owner;
 };
 
 /** A light thread, or the process's own, that waits for `needed` requests, or for a signal. */

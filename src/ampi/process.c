@@ -9,11 +9,11 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "ampi/move/move.h"
 #include "base/alloc.h"
+#include "base/os/clock.h"
 #include "base/trace/log.h"
 
-/* Sleep of a process without work; a lost process is noticed between two sleeps. */
-#define IDLE_NS UINT64_C(100000000)
 /* Turns after which a process that never sleeps looks for a lost process. */
 #define TURNS 65536
 enum { POLLS = 64 };
@@ -26,14 +26,16 @@ enum { YIELDS = 256, NAP_NS = 20000, NAPS = 1024 };
 /* Numbers of the contexts that are there from the start, and of the first that a rank chooses. */
 enum { CONTEXT_WORLD, CONTEXT_SELF, CONTEXT_FIRST };
 
-struct tp_ampi_process tp_ampi;
+static struct tp_ampi_heap *no_heap; /* stays NULL: written where ranks do not move */
+
+struct tp_ampi_process tp_ampi = {.heap_now = &no_heap};
 
 struct tp_ampi_rank *
 tp_ampi_current(void)
 {
     const struct tp_light *light = tp_ampi.lights.current;
 
-    return light != NULL ? light->owner : tp_ampi.ranks;
+    return light != NULL ? light->owner : tp_ampi.acting;
 }
 
 uint32_t
@@ -51,8 +53,8 @@ tp_ampi_process_of(uint32_t world_rank)
 /* ---- the loop ---- */
 
 /* A lost process takes its ranks with it, so the job ends. */
-static void
-check_peers(void)
+void
+tp_ampi_check_peers(void)
 {
     for (uint32_t p = 0; p < tp_ampi.processes; p++) {
         if (p != tp_ampi.process && !tp_ampi.over &&
@@ -89,7 +91,7 @@ pass_lock(bool idle)
     idle_turns = idle ? idle_turns + 1 : 0;
     sleeps = idle_turns > YIELDS;
     if (sleeps && idle_turns % NAPS == 0) {
-        check_peers();
+        tp_ampi_check_peers();
     }
     (void)pthread_mutex_unlock(&tp_ampi.lock);
     if (sleeps) {
@@ -107,7 +109,7 @@ tp_ampi_turn(bool may_sleep)
     bool ran = false;
 
     if (tp_unlikely(++turns % TURNS == 0)) {
-        check_peers();
+        tp_ampi_check_peers();
     }
     if (!tp_list_is_empty(&tp_ampi.lights.ready)) {
         uint32_t left = 16; /* then the network has its turn */
@@ -125,8 +127,9 @@ tp_ampi_turn(bool may_sleep)
         (void)telpher_progress(tp_ampi.ctx);
     } else if (poll()) {
         return;
-    } else if (telpher_progress_wait(tp_ampi.ctx, IDLE_NS) == TELPHER_ERR_TIMEOUT) {
-        check_peers();
+    } else if (telpher_progress_wait(tp_ampi.ctx, TP_AMPI_IDLE_NS) ==
+               TELPHER_ERR_TIMEOUT) {
+        tp_ampi_check_peers();
         tp_ampi_idle();
     }
 }
@@ -150,20 +153,34 @@ restore_libc(const struct tp_ampi_rank *rank)
     optarg = rank->optarg;
 }
 
+static void
+resume_rank(struct tp_ampi_rank *rank)
+{
+    restore_libc(rank);
+    if (tp_unlikely(rank->heap != NULL)) {
+        (void)tp_ampi_heap_use(rank->heap);
+        rank->since_ns = tp_clock_ns();
+    }
+}
+
 void
 tp_ampi_rank_begin(void)
 {
-    restore_libc(tp_ampi_current());
+    resume_rank(tp_ampi_current());
 }
 
-static void
-suspend(void)
+void
+tp_ampi_suspend(void)
 {
     struct tp_ampi_rank *rank = tp_ampi_current();
 
     save_libc(rank);
+    if (tp_unlikely(rank->heap != NULL)) {
+        (void)tp_ampi_heap_use(NULL);
+        rank->load_ns += tp_clock_ns() - rank->since_ns;
+    }
     tp_lights_suspend(&tp_ampi.lights);
-    restore_libc(rank);
+    resume_rank(rank);
 }
 
 void
@@ -171,7 +188,7 @@ tp_ampi_block(struct tp_ampi_waiter *waiter)
 {
     while (waiter->needed > 0) {
         if (waiter->light != NULL) {
-            suspend();
+            tp_ampi_suspend();
         } else {
             tp_ampi_turn(true);
         }
@@ -209,7 +226,7 @@ tp_ampi_yield(void)
 {
     if (tp_ampi.lights.current != NULL) {
         tp_lights_wake(&tp_ampi.lights, tp_ampi.lights.current);
-        suspend();
+        tp_ampi_suspend();
     } else {
         tp_ampi_turn(false);
     }
@@ -262,8 +279,10 @@ make_comm(struct tp_ampi_rank *rank, uint32_t first, uint32_t count, uint32_t co
 }
 
 static bool
-init_rank(struct tp_ampi_rank *rank, uint32_t world, uint32_t local)
+init_rank(struct tp_ampi_rank *rank, struct tp_ampi_heap *heap, uint32_t world,
+          uint32_t local)
 {
+    rank->heap = heap;
     rank->world = world;
     rank->local = local;
     rank->contexts = CONTEXT_FIRST;
@@ -281,25 +300,69 @@ init_rank(struct tp_ampi_rank *rank, uint32_t world, uint32_t local)
     return rank->comm_world != NULL && rank->comm_self != NULL;
 }
 
+/* Room for the ranks of this process, or, if they may move, for all. */
+static bool
+allocate_ranks(struct tp_ampi_rank **ret)
+{
+    uint32_t room = tp_ampi.movable ? tp_ampi.world_size : tp_ampi.rank_count;
+
+    tp_ampi.ranks = tp_alloc_array(room, sizeof(*tp_ampi.ranks), "MPI ranks");
+    *ret = tp_alloc_array(tp_ampi.rank_count, sizeof(**ret), "MPI ranks");
+    tp_ampi.arrived = tp_alloc_array(room, sizeof(*tp_ampi.arrived), "MPI ranks");
+    return tp_ampi.ranks != NULL && *ret != NULL && tp_ampi.arrived != NULL &&
+           (!tp_ampi.movable || tp_ampi_handles_reserve());
+}
+
+static bool
+init_ranks(void)
+{
+    uint32_t first = 0;
+    struct tp_ampi_rank *ranks;
+
+    if (!allocate_ranks(&ranks)) {
+        return false;
+    }
+    while (tp_ampi.places[first].process != tp_ampi.process) {
+        first++;
+    }
+    for (uint32_t i = 0; i < tp_ampi.rank_count; i++) {
+        struct tp_ampi_heap *heap =
+            tp_ampi.movable ? tp_ampi_memory_heap(first + i) : NULL;
+        bool made;
+
+        (void)tp_ampi_heap_use(heap);
+        tp_ampi.ranks[i] =
+            heap != NULL ? tp_zalloc(sizeof(*ranks), "MPI rank") : &ranks[i];
+        tp_ampi.acting = tp_ampi.ranks[i];
+        made = tp_ampi.acting != NULL && init_rank(tp_ampi.acting, heap, first + i, i);
+        (void)tp_ampi_heap_use(NULL);
+        if (!made) {
+            return false;
+        }
+    }
+    tp_ampi.acting = tp_ampi.ranks[0];
+    return true;
+}
+
 /* Each rank has light threads of its own: those of one rank may wait for collectives of
  * another. */
 static bool
 start_lights(void)
 {
+    uint32_t room = tp_ampi.movable ? tp_ampi.world_size : tp_ampi.rank_count;
+
     tp_ampi.collectives_max =
         (uint32_t)tp_ampi.settings.collectives / tp_ampi.rank_count;
     tp_ampi.collectives_max = TP_MAX(tp_ampi.collectives_max, 4u);
     return tp_lights_init(&tp_ampi.lights,
-                          (tp_ampi.virtual_ranks ? tp_ampi.rank_count : 0) +
-                              (size_t)tp_ampi.collectives_max * tp_ampi.rank_count,
+                          (tp_ampi.virtual_ranks ? room : 0) +
+                              (size_t)tp_ampi.collectives_max * room,
                           tp_ampi.settings.stack_bytes) == TELPHER_OK;
 }
 
 static bool
 make_ranks(void)
 {
-    uint32_t first = 0;
-
     tp_ampi.context_shift = 1;
     while (tp_ampi.context_shift < 31 &&
            UINT32_C(1) << (tp_ampi.context_shift - 1) < tp_ampi.world_size) {
@@ -308,20 +371,10 @@ make_ranks(void)
     if (!place_ranks()) {
         return false;
     }
-    tp_ampi.ranks =
-        tp_alloc_array(tp_ampi.rank_count, sizeof(*tp_ampi.ranks), "MPI ranks");
     tp_ampi.eager_max =
         tp_alloc_array(tp_ampi.processes, sizeof(*tp_ampi.eager_max), "MPI ranks");
-    if (tp_ampi.ranks == NULL || tp_ampi.eager_max == NULL) {
+    if (tp_ampi.eager_max == NULL || !init_ranks()) {
         return false;
-    }
-    while (tp_ampi.places[first].process != tp_ampi.process) {
-        first++;
-    }
-    for (uint32_t i = 0; i < tp_ampi.rank_count; i++) {
-        if (!init_rank(&tp_ampi.ranks[i], first + i, i)) {
-            return false;
-        }
     }
     tp_list_init(&tp_ampi.starved);
     tp_list_init(&tp_ampi.sending);
@@ -347,7 +400,7 @@ tp_ampi_process_start(uint32_t ranks)
 {
     telpher_error err = {0};
 
-    if (!tp_ampi_settings_load(&tp_ampi.settings)) {
+    if (ranks == 0 && !tp_ampi_settings_load(&tp_ampi.settings)) {
         return false;
     }
     if (!join(&err)) {
@@ -362,7 +415,7 @@ tp_ampi_process_start(uint32_t ranks)
         return false;
     }
     tp_ampi.world_size = ranks != 0 ? ranks : tp_ampi.processes;
-    tp_ampi.virtual_ranks = tp_ampi.world_size != tp_ampi.processes;
+    tp_ampi.virtual_ranks = tp_ampi.world_size != tp_ampi.processes || tp_ampi.movable;
     tp_ampi.main_thread = pthread_self();
     if (!make_ranks() ||
         telpher_msg_handler(tp_ampi.ctx, TP_AMPI_HANDLER, NULL, tp_ampi_on_message,
@@ -384,7 +437,7 @@ tp_ampi_process_stop(void)
     (void)telpher_barrier(tp_ampi.ctx,
                           MEET_NS); /* a process that is gone later is not lost */
     for (uint32_t i = 0; i < tp_ampi.rank_count; i++) {
-        tp_ampi_mails_fini(&tp_ampi.ranks[i]);
+        tp_ampi_mails_fini(tp_ampi.ranks[i]);
     }
     tp_ampi_channels_fini();
     telpher_context_destroy(tp_ampi.ctx);
@@ -438,8 +491,10 @@ tp_ampi_class_of(telpher_status status)
 int
 tp_ampi_copy_memory(struct tp_ampi_comm *comm, void *to, const void *from, size_t len)
 {
+    struct tp_ampi_heap *heap = tp_ampi_heap_use(NULL);
     telpher_status status = telpher_mem_copy(tp_ampi.ctx, to, from, len);
 
+    (void)tp_ampi_heap_use(heap);
     return tp_ampi_error(comm, tp_ampi_class_of(status),
                          "cannot copy %zu bytes of device memory: %s", len,
                          telpher_status_name(status));

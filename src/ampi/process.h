@@ -11,17 +11,20 @@
 #include <telpher/msg.h>
 
 #include "ampi/match.h"
+#include "ampi/move/heap.h"
 #include "ampi/type.h"
 
 enum {
     TP_AMPI_HANDLER = TELPHER_HANDLERS - 10, /**< of all our messages */
+    TP_AMPI_IDLE_NS = 100000000, /**< sleep of a process without work */
     TP_AMPI_OUT_BYTES = 16 << 10, /**< envelope and data of an eager message, at most */
 };
 
 /** Settings: src/base/settings/ampi.def. */
 struct tp_ampi_settings {
     int collectives;
-    size_t stack_bytes;
+    size_t stack_bytes, rank_memory;
+    bool migrate;
 };
 
 struct tp_ampi_process {
@@ -33,14 +36,23 @@ struct tp_ampi_process {
     uint32_t world_size, rank_count; /**< ranks of all, of this process */
     unsigned context_shift; /**< bits of a context below its number: match.h */
     struct tp_ampi_place *places; /**< of the ranks of the world */
-    struct tp_ampi_rank *ranks; /**< of this process */
+    struct tp_ampi_rank **ranks; /**< of this process */
+    struct tp_ampi_rank *acting; /**< outside of light threads: the first */
     size_t *eager_max; /**< [bytes] of data, by process; 0 = not known yet */
     struct tp_lights lights;
+    uint32_t live; /**< virtual ranks whose main() has not returned */
     uint32_t collectives_max; /**< that run on light threads, for each rank */
     uint64_t sent, received; /**< messages; those about deadlocks are not counted */
     uint32_t receiving; /**< long receives whose data is on its way */
     struct tp_list sending; /**< sends that are not complete */
     struct tp_list starved; /**< collectives that wait for a free light thread */
+    bool movable; /**< ranks may move to other processes: move/ */
+    struct tp_ampi_heap *
+        *heap_now; /**< that memory is taken from; NULL: the process's */
+    struct tp_ampi_heaps *heaps; /**< of ranks that may move */
+    uint32_t parked; /**< ranks that wait in AMPI_Migrate */
+    uint32_t transfers, arrivals; /**< ranks under way; that have arrived */
+    struct tp_ampi_rank **arrived; /**< by rank of the world: those that are here */
     pthread_t main_thread;
     pthread_mutex_t lock; /**< with MPI_THREAD_MULTIPLE */
     struct tp_ampi_settings settings;
@@ -56,6 +68,10 @@ void tp_ampi_process_stop(void);
 /** One turn: light threads that are ready, the network. Sleeps if there is nothing.
  *  Only on the process's own stack. */
 void tp_ampi_turn(bool may_sleep);
+/** Ends the job if a process is lost. */
+void tp_ampi_check_peers(void);
+/** The current light thread waits; its rank's state of libc is kept. */
+void tp_ampi_suspend(void);
 /** Gives the rank that begins on this light thread its state of libc. */
 void tp_ampi_rank_begin(void);
 /** Waits until waiter->needed is 0. */
@@ -79,14 +95,27 @@ void tp_ampi_on_idle(uint32_t process, const struct tp_ampi_envelope *env,
                      const void *data);
 /** The class of an error of the transport. */
 int tp_ampi_class_of(telpher_status status);
+/** Takes memory from a rank's heap from now on, NULL: from the process's. The calls of
+ *  libtelpher take the process's. @return where it was taken from */
+static inline struct tp_ampi_heap *
+tp_ampi_heap_use(struct tp_ampi_heap *heap)
+{
+    struct tp_ampi_heap *before = *tp_ampi.heap_now;
+
+    *tp_ampi.heap_now = heap;
+    return before;
+}
+
 /** Has the memory no processor's access? */
 static inline bool
 tp_ampi_is_device(const void *at)
 {
     telpher_mem_info info = {.struct_size = sizeof(info)};
+    struct tp_ampi_heap *heap = tp_ampi_heap_use(NULL);
+    telpher_status status = telpher_mem_query(tp_ampi.ctx, at, &info);
 
-    return telpher_mem_query(tp_ampi.ctx, at, &info) == TELPHER_OK &&
-           info.kind != TELPHER_MEM_HOST;
+    (void)tp_ampi_heap_use(heap);
+    return status == TELPHER_OK && info.kind != TELPHER_MEM_HOST;
 }
 
 /** Copies between memories of any kinds. @return an error class, reported to @p comm */

@@ -56,6 +56,18 @@ TELPHER_MPI_CALL(int, Comm_get_name, (MPI_Comm comm, char *name, int *length));
 struct telpher_context;
 __attribute__((visibility("default"))) struct telpher_context *AMPI_Context(void);
 
+/**
+ * All ranks of the world call it, in the same order: a place where ranks may move or be saved.
+ * Where TELPHER_AMPI_MIGRATE is not set, no rank moves. A rank with a window, or with a send or a
+ * collective that is not complete, stays.
+ *
+ * @param info  ampi_load_balance=sync: spreads ranks over processes by the time that they took
+ *              since the last call; MPI_INFO_NULL: nothing
+ */
+__attribute__((visibility("default"))) int AMPI_Migrate(MPI_Info info);
+/** As AMPI_Migrate(); the calling rank goes to process @p process. One rank stays in each process. */
+__attribute__((visibility("default"))) int AMPI_Migrate_to_pe(int process);
+
 #ifdef __cplusplus
 }
 #endif

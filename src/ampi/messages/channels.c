@@ -28,7 +28,10 @@ static struct table *
 table_of(uint32_t process)
 {
     if (tables == NULL) {
+        struct tp_ampi_heap *heap = tp_ampi_heap_use(NULL);
+
         tables = tp_alloc_array(tp_ampi.processes, sizeof(*tables), "MPI channels");
+        (void)tp_ampi_heap_use(heap);
     }
     return tables != NULL ? &tables[process] : NULL;
 }
@@ -37,6 +40,7 @@ static struct entry *
 entry_of(uint32_t process, uint32_t id)
 {
     struct table *t = table_of(process);
+    struct tp_ampi_heap *heap;
     uint32_t count;
     struct entry *entries;
 
@@ -45,7 +49,9 @@ entry_of(uint32_t process, uint32_t id)
     }
     if (id >= t->count) {
         count = TP_MAX(2 * t->count, id + 64);
+        heap = tp_ampi_heap_use(NULL);
         entries = tp_realloc_array(t->entries, count, sizeof(*entries), "MPI channels");
+        (void)tp_ampi_heap_use(heap);
         if (entries == NULL) {
             return NULL;
         }
@@ -86,10 +92,14 @@ telpher_channel *
 tp_ampi_channel_get(uint32_t process, uint32_t id)
 {
     struct entry *e = entry_of(process, id);
+    struct tp_ampi_heap *heap;
 
-    if (e != NULL && e->channel == NULL &&
-        telpher_channel_open(tp_ampi.ctx, process, id, &e->channel) != TELPHER_OK) {
-        return NULL;
+    if (e != NULL && e->channel == NULL) {
+        heap = tp_ampi_heap_use(NULL);
+        if (telpher_channel_open(tp_ampi.ctx, process, id, &e->channel) != TELPHER_OK) {
+            e->channel = NULL;
+        }
+        (void)tp_ampi_heap_use(heap);
     }
     return e != NULL ? e->channel : NULL;
 }

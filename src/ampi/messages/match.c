@@ -8,12 +8,14 @@
 enum { CONTEXTS_MAX = 1 << 24 }; /* a peer names contexts: bounds the table of queues */
 
 static bool
-grow_mails(struct tp_ampi_mails *mails, uint32_t index)
+grow_mails(struct tp_ampi_rank *rank, struct tp_ampi_mails *mails, uint32_t index)
 {
     uint32_t count = TP_MAX(2 * mails->count, index + 16);
+    struct tp_ampi_heap *heap = tp_ampi_heap_use(rank->heap);
     struct tp_ampi_mail **at = tp_realloc_array(
         mails->at, count, sizeof(struct tp_ampi_mail *), "MPI contexts");
 
+    (void)tp_ampi_heap_use(heap);
     if (at == NULL) {
         return false;
     }
@@ -25,11 +27,14 @@ grow_mails(struct tp_ampi_mails *mails, uint32_t index)
 }
 
 static struct tp_ampi_mail *
-make_mail(void)
+make_mail(struct tp_ampi_rank *rank)
 {
+    struct tp_ampi_heap *heap = tp_ampi_heap_use(rank->heap);
     struct tp_ampi_mail *mail = tp_zalloc(sizeof(*mail), "MPI context");
 
+    (void)tp_ampi_heap_use(heap);
     if (mail != NULL) {
+        mail->owner = rank;
         tp_list_init(&mail->posted);
         tp_list_init(&mail->unexpected);
         tp_list_init(&mail->probes);
@@ -50,11 +55,11 @@ tp_ampi_mail_of(struct tp_ampi_rank *rank, uint32_t context)
     }
     mails = &rank->mails[chooser];
     if (tp_unlikely(index >= mails->count) &&
-        (index >= CONTEXTS_MAX || !grow_mails(mails, index))) {
+        (index >= CONTEXTS_MAX || !grow_mails(rank, mails, index))) {
         return NULL;
     }
     if (tp_unlikely(mails->at[index] == NULL)) {
-        mails->at[index] = make_mail();
+        mails->at[index] = make_mail(rank);
     }
     return mails->at[index];
 }
@@ -113,12 +118,30 @@ tp_ampi_match_unexpected(struct tp_ampi_mail *mail, int from, int tag)
     return NULL;
 }
 
+static struct tp_ampi_unexpected *
+make_unexpected(struct tp_ampi_rank *rank, size_t len)
+{
+    struct tp_ampi_heap *heap = tp_ampi_heap_use(rank->heap);
+    struct tp_ampi_unexpected *u = tp_malloc(sizeof(*u), "unexpected MPI message");
+
+    if (u != NULL) {
+        u->data = len > sizeof(u->small) ? tp_malloc(len, "unexpected MPI message")
+                                         : u->small;
+    }
+    if (u != NULL && u->data == NULL) {
+        tp_free(u);
+        u = NULL;
+    }
+    (void)tp_ampi_heap_use(heap);
+    return u;
+}
+
 struct tp_ampi_unexpected *
 tp_ampi_keep(struct tp_ampi_mail *mail, const struct tp_ampi_envelope *env,
              uint32_t process, const void *data)
 {
     size_t len = env->kind == TP_AMPI_EAGER ? (size_t)env->len : 0;
-    struct tp_ampi_unexpected *u = tp_malloc(sizeof(*u), "unexpected MPI message");
+    struct tp_ampi_unexpected *u = make_unexpected(mail->owner, len);
 
     if (u == NULL) {
         return NULL;
@@ -127,14 +150,6 @@ tp_ampi_keep(struct tp_ampi_mail *mail, const struct tp_ampi_envelope *env,
     u->process = process;
     u->comm = NULL;
     u->sender = NULL;
-    u->data = u->small;
-    if (len > sizeof(u->small)) {
-        u->data = tp_malloc(len, "unexpected MPI message");
-        if (u->data == NULL) {
-            tp_free(u);
-            return NULL;
-        }
-    }
     if (len != 0) {
         memcpy(u->data, data, len);
     }

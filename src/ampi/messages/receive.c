@@ -2,6 +2,7 @@
 /* Receives: messages meet posted receives, or are kept until one is posted. */
 #include <string.h>
 
+#include "ampi/move/move.h"
 #include "ampi/process.h"
 #include "ampi/window.h"
 #include "base/alloc.h"
@@ -120,12 +121,15 @@ take_long(struct tp_ampi_request *req, const struct tp_ampi_envelope *env,
         .struct_size = sizeof(xfer), .on_done = received, .user = req};
     telpher_channel *channel = tp_ampi_channel_get(process, env->id);
     telpher_status status = TELPHER_ERR_NO_MEMORY;
+    struct tp_ampi_heap *heap;
     size_t len = 0;
 
     set_got(req, env->source, env->tag, (size_t)env->len);
     if (channel != NULL) {
         /* the channel is in order, so it may be named to the sender before data is here */
+        heap = tp_ampi_heap_use(NULL);
         status = telpher_channel_recv(channel, req->data, req->cap, &xfer, NULL, &len);
+        (void)tp_ampi_heap_use(heap);
         tp_ampi_channel_release(process, env->id, (env->flags & TP_AMPI_SYNC) != 0);
     }
     if (status != TELPHER_IN_PROGRESS) {
@@ -187,7 +191,7 @@ tp_ampi_post(struct tp_ampi_request *req)
 static void
 on_data(const struct tp_ampi_envelope *env, uint32_t process, const void *data)
 {
-    struct tp_ampi_mail *mail = tp_ampi_mail_of(&tp_ampi.ranks[env->to], env->context);
+    struct tp_ampi_mail *mail = tp_ampi_mail_of(tp_ampi.ranks[env->to], env->context);
     struct tp_ampi_request *req = mail != NULL ? tp_ampi_match_posted(mail, env) : NULL;
 
     if (req == NULL) {
@@ -245,6 +249,10 @@ is_sound(const telpher_msg *msg, const struct tp_ampi_envelope *env)
         return env->len == len;
     case TP_AMPI_IDLE:
         return len == 2 * sizeof(uint64_t);
+    case TP_AMPI_REPORT:
+        return env->len == len && len == sizeof(struct tp_ampi_report);
+    case TP_AMPI_MOVE:
+        return env->len == len && len >= 2 * sizeof(uint64_t);
     default:
         return len == 0 && env->kind < TP_AMPI_LOCAL;
     }
@@ -280,6 +288,12 @@ tp_ampi_on_message(telpher_context *ctx, telpher_msg *msg, void *user)
         break;
     case TP_AMPI_ABORT:
         tp_ampi_exit(env->tag);
+    case TP_AMPI_MEET:
+    case TP_AMPI_REFUSE:
+    case TP_AMPI_REPORT:
+    case TP_AMPI_MOVE:
+        tp_ampi_on_quiet(msg->from, env, env + 1);
+        break;
     case TP_AMPI_IDLE:
     case TP_AMPI_ASK:
     case TP_AMPI_STUCK:

@@ -41,7 +41,11 @@ tp_ampi_request_give(struct tp_ampi_request *req)
     if (req->destroy != NULL) {
         req->destroy(req->arg);
     }
-    tp_list_push_front(&free_requests, &req->link);
+    if (tp_unlikely(tp_ampi.movable)) {
+        tp_free(req); /* it lies in its rank's heap */
+    } else {
+        tp_list_push_front(&free_requests, &req->link);
+    }
 }
 
 void
@@ -231,10 +235,13 @@ run_collective(void *arg)
 {
     struct tp_ampi_request *req = arg;
     struct tp_ampi_rank *owner = req->owner;
-    int error = req->fn(req->arg);
+    int error;
 
+    (void)tp_ampi_heap_use(owner->heap);
+    error = req->fn(req->arg);
     owner->collectives--;
     tp_ampi_request_complete(req, error);
+    (void)tp_ampi_heap_use(NULL);
 }
 
 /* @return false: it has to wait */

@@ -12,13 +12,18 @@ telpher_status
 tp_ampi_transmit(uint32_t process, const struct tp_ampi_envelope *env, const void *data,
                  size_t len)
 {
+    struct tp_ampi_heap *heap = tp_ampi_heap_use(NULL);
+    telpher_status status;
+
     tp_ampi.sent += env->kind < TP_AMPI_ABORT;
     memcpy(tp_ampi.out, env, sizeof(*env));
     if (len != 0) {
         memcpy(tp_ampi.out + sizeof(*env), data, len);
     }
-    return telpher_msg_send(tp_ampi.ctx, process, TP_AMPI_HANDLER, tp_ampi.out,
-                            sizeof(*env) + len, NULL, 0, NULL, NULL);
+    status = telpher_msg_send(tp_ampi.ctx, process, TP_AMPI_HANDLER, tp_ampi.out,
+                              sizeof(*env) + len, NULL, 0, NULL, NULL);
+    (void)tp_ampi_heap_use(heap);
+    return status;
 }
 
 static inline bool
@@ -30,7 +35,9 @@ is_small(const struct tp_ampi_place *place, size_t len)
 static telpher_status
 transmit_small(uint32_t process, const struct tp_ampi_envelope *env, const void *data)
 {
+    struct tp_ampi_heap *heap = tp_ampi_heap_use(NULL);
     size_t len = (size_t)env->len;
+    telpher_status status;
 
     tp_ampi.sent++;
     *(struct tp_ampi_small *)(void *)tp_ampi.out =
@@ -45,8 +52,10 @@ transmit_small(uint32_t process, const struct tp_ampi_envelope *env, const void 
     } else if (len != 0) {
         memcpy(tp_ampi.out + sizeof(struct tp_ampi_small), data, len);
     }
-    return telpher_msg_send(tp_ampi.ctx, process, TP_AMPI_HANDLER, tp_ampi.out,
-                            sizeof(struct tp_ampi_small) + len, NULL, 0, NULL, NULL);
+    status = telpher_msg_send(tp_ampi.ctx, process, TP_AMPI_HANDLER, tp_ampi.out,
+                              sizeof(struct tp_ampi_small) + len, NULL, 0, NULL, NULL);
+    (void)tp_ampi_heap_use(heap);
+    return status;
 }
 
 size_t
@@ -55,8 +64,10 @@ tp_ampi_eager_max(uint32_t process)
     size_t *max = &tp_ampi.eager_max[process];
 
     if (tp_unlikely(*max == 0)) {
+        struct tp_ampi_heap *heap = tp_ampi_heap_use(NULL);
         size_t params = telpher_msg_params_max(tp_ampi.ctx, process);
 
+        (void)tp_ampi_heap_use(heap);
         *max = TP_MIN(params, (size_t)TP_AMPI_OUT_BYTES) -
                TP_MIN(params, sizeof(struct tp_ampi_envelope));
     }
@@ -93,7 +104,7 @@ send_failed(const struct tp_ampi_comm *comm, telpher_status status, int to)
 static bool
 send_local(const struct tp_ampi_envelope *env, const void *data, int *ret_error)
 {
-    struct tp_ampi_mail *mail = tp_ampi_mail_of(&tp_ampi.ranks[env->to], env->context);
+    struct tp_ampi_mail *mail = tp_ampi_mail_of(tp_ampi.ranks[env->to], env->context);
     struct tp_ampi_request *req = mail != NULL ? tp_ampi_match_posted(mail, env) : NULL;
 
     *ret_error = mail != NULL ? MPI_SUCCESS : MPI_ERR_NO_MEM;
@@ -151,7 +162,7 @@ sent(void *user, telpher_status status, size_t len)
 static int
 start_local(struct tp_ampi_request *req, struct tp_ampi_envelope *env)
 {
-    struct tp_ampi_mail *mail = tp_ampi_mail_of(&tp_ampi.ranks[env->to], env->context);
+    struct tp_ampi_mail *mail = tp_ampi_mail_of(tp_ampi.ranks[env->to], env->context);
     struct tp_ampi_request *receive =
         mail != NULL ? tp_ampi_match_posted(mail, env) : NULL;
     struct tp_ampi_unexpected *u;
@@ -177,6 +188,7 @@ start_long(struct tp_ampi_request *req, uint32_t process, struct tp_ampi_envelop
         .struct_size = sizeof(xfer), .on_done = sent, .user = req};
     bool sync = (env->flags & TP_AMPI_SYNC) != 0;
     telpher_channel *channel;
+    struct tp_ampi_heap *heap;
     telpher_status status;
 
     env->kind = TP_AMPI_LONG;
@@ -190,7 +202,9 @@ start_long(struct tp_ampi_request *req, uint32_t process, struct tp_ampi_envelop
     if (status < 0) {
         return status;
     }
+    heap = tp_ampi_heap_use(NULL);
     status = telpher_channel_send(channel, req->data, req->cap, &xfer, NULL);
+    (void)tp_ampi_heap_use(heap);
     if (status == TELPHER_OK) {
         tp_ampi_request_part(req, MPI_SUCCESS);
     }

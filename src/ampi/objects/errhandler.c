@@ -192,9 +192,11 @@ find_added(int code)
 static int
 add(int error_class, int *ret)
 {
+    struct tp_ampi_heap *heap = tp_ampi_heap_use(NULL); /* all ranks share the codes */
     struct added *more =
         tp_realloc_array(added, (size_t)added_count + 1, sizeof(*more), "MPI errors");
 
+    (void)tp_ampi_heap_use(heap);
     if (more == NULL) {
         return tp_ampi_error(NULL, MPI_ERR_NO_MEM, "no memory for an error code");
     }

@@ -19,7 +19,7 @@ tp_ampi_win_of(const struct tp_ampi_win *win, int rank)
 {
     const struct tp_ampi_place *place = &tp_ampi.places[win->comm->group->world[rank]];
     const struct tp_ampi_mail *mail =
-        tp_ampi_mail_of(&tp_ampi.ranks[place->local], win->comm->context);
+        tp_ampi_mail_of(tp_ampi.ranks[place->local], win->comm->context);
 
     return mail != NULL ? mail->window : NULL;
 }
@@ -436,7 +436,7 @@ void
 tp_ampi_on_one_sided(uint32_t process, const struct tp_ampi_envelope *env,
                      const void *body)
 {
-    struct tp_ampi_mail *mail = tp_ampi_mail_of(&tp_ampi.ranks[env->to], env->context);
+    struct tp_ampi_mail *mail = tp_ampi_mail_of(tp_ampi.ranks[env->to], env->context);
     struct tp_ampi_win *win = mail != NULL ? mail->window : NULL;
 
     if (win == NULL || env->flags >= TP_AMPI_WISHES || env->source < 0 ||

@@ -39,6 +39,19 @@ run_light(void *arg)
     light->busy = false;
 }
 
+static void
+start(struct tp_lights *lights, struct tp_light *light, const struct tp_stacks *stacks,
+      size_t index, void (*run)(void *arg), void *arg)
+{
+    light->run = run;
+    light->arg = arg;
+    light->owner = NULL;
+    light->busy = true;
+    tp_fiber_init(&light->fiber, stacks, index, run_light, light);
+    light->fiber.back = &lights->scheduler;
+    tp_list_push_back(&lights->ready, &light->link);
+}
+
 struct tp_light *
 tp_lights_start(struct tp_lights *lights, void (*run)(void *arg), void *arg)
 {
@@ -49,15 +62,22 @@ tp_lights_start(struct tp_lights *lights, void (*run)(void *arg), void *arg)
         return NULL;
     }
     light = tp_list_entry(link, struct tp_light, link);
-    light->run = run;
-    light->arg = arg;
-    light->owner = NULL;
-    light->busy = true;
-    tp_fiber_init(&light->fiber, &lights->stacks, (size_t)(light - lights->all),
-                  run_light, light);
-    light->fiber.back = &lights->scheduler;
-    tp_list_push_back(&lights->ready, &light->link);
+    start(lights, light, &lights->stacks, (size_t)(light - lights->all), run, arg);
     return light;
+}
+
+void
+tp_lights_start_own(struct tp_lights *lights, struct tp_light *light,
+                    const struct tp_stacks *stack, void (*run)(void *arg), void *arg)
+{
+    tp_list_init(&light->link);
+    start(lights, light, stack, 0, run, arg);
+}
+
+static bool
+is_own(const struct tp_lights *lights, const struct tp_light *light)
+{
+    return light < lights->all || light >= lights->all + lights->count;
 }
 
 void
@@ -71,7 +91,9 @@ tp_lights_resume(struct tp_lights *lights, struct tp_light *light)
     lights->current = NULL;
     if (!light->busy) {
         tp_fiber_fini(&light->fiber);
-        tp_list_push_front(&lights->free, &light->link); /* its stack is warm */
+        if (!is_own(lights, light)) {
+            tp_list_push_front(&lights->free, &light->link); /* its stack is warm */
+        }
     }
 }
 

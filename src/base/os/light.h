@@ -38,6 +38,11 @@ void tp_lights_fini(struct tp_lights *lights);
 /** Prepares a light thread; tp_lights_run() starts it. @return NULL: none is free */
 struct tp_light *tp_lights_start(struct tp_lights *lights, void (*run)(void *arg),
                                  void *arg);
+/** The same with a light thread and a stack of the caller's, whose guard is included; both stay
+ *  valid until it has ended. */
+void tp_lights_start_own(struct tp_lights *lights, struct tp_light *light,
+                         const struct tp_stacks *stack, void (*run)(void *arg),
+                         void *arg);
 /** Runs the first light thread that is ready until it waits or ends. @return false: none */
 bool tp_lights_run(struct tp_lights *lights);
 /** As tp_lights_run(), for a light thread that waits. */
