@@ -27,6 +27,9 @@ static const char head[] =
     "  suite       OSU's patterns with an accelerator's buffers, several ways in "
     "turns\n"
     "  build-mpi   runtime mpi for another MPI, by its mpicc\n\n"
+    "Between processes of telpher launch, which it starts itself:\n"
+    "  models      objects, MPI and Python with device memory: latency, bandwidth, "
+    "Jacobi;\n              entry methods in turns with Charm++\n\n"
     "Between two ranks of an MPI program:\n"
     "  compare     a channel over shared memory and that MPI, in turns\n\n"
     "With parents and workers of an MPI program:\n"
@@ -91,6 +94,9 @@ run_command(int argc, char **argv)
     }
     if (strcmp(argv[1], "suite") == 0) {
         return bench_helper_script("telpher-bench-suite.py", argc - 1, argv + 1);
+    }
+    if (strcmp(argv[1], "models") == 0) {
+        return bench_helper_script("telpher-bench-models.py", argc - 1, argv + 1);
     }
     if (strcmp(argv[1], "build-mpi") == 0) {
         return bench_helper_exec("../libexec/telpher/telpher-bench-build-mpi", argv + 1,

@@ -307,6 +307,41 @@ def draw_suite(plt, files, _):
     return figure
 
 
+# ---- models: objects, MPI and Python with device memory ----
+
+MODEL_COLOURS = {"objects": 0, "mpi": 1, "python": 2, "weak": 3, "strong": 4}
+JACOBI_TITLES = {15: "objects", 16: "adaptive MPI", 17: "Python"}
+
+
+def draw_models(plt, files, _):
+    """A panel for each figure of the paper; staged is dashed."""
+    rows = files[0]
+    numbers = sorted({row["figure"] for row in rows})
+    columns = min(3, len(numbers))
+    figure, axes = make_figure(plt, math.ceil(len(numbers) / columns), columns, 4.4, 3.7)
+    for part in axes.flat[len(numbers):]:
+        part.set_visible(False)
+    for part, number in zip(axes.flat, numbers):
+        mine = [row for row in rows if row["figure"] == number]
+        x = "processes" if number in JACOBI_TITLES else "bytes"
+        for way, staged in sorted({(row["way"], row["staged"]) for row in mine}):
+            points = sorted((row[x], row["median"]) for row in mine if (row["way"], row["staged"]) == (way, staged))
+            part.plot(*zip(*points), marker="o", ms=3, ls="--" if staged else "-", color=COLOURS[MODEL_COLOURS[way]],
+                      label=f"{way}, {'staged' if staged else 'direct'}")
+        rate = mine[0]["unit"] == "MB/s"
+        what = f"Jacobi, {JACOBI_TITLES[number]}" if number in JACOBI_TITLES else "bandwidth" if rate else "latency"
+        part.set(title=f"Figure {number}: {what}\n{mine[0]['device']} memory, {mine[0]['where']}", xlabel=x,
+                 ylabel="MB/s" if rate else "µs a step" if x == "processes" else "µs")
+        if x == "bytes":
+            part.set_yscale("log")
+            label_sizes(part, sorted({row[x] for row in mine}))
+            show_decades(part.yaxis, *part.get_ylim())
+        else:
+            part.set(ylim=(0, None), xticks=sorted({row[x] for row in mine}))
+        part.legend()
+    return figure
+
+
 # ---- notified: tables of dCUDA's thesis ----
 
 TABLES = {"5.1": "half a round trip", "5.2": "host and device", "5.3": "network alone", "5.4": "bandwidth"}
@@ -370,7 +405,8 @@ def draw_studies(plt, files, _):
 
 # ---- the command ----
 
-KINDS = [(draw_suite, lambda r: r.get("test") == "suite"), (draw_examples, lambda r: "example" in r), (draw_migrations, lambda r: r.get("pattern") == "migration"), (draw_compare, lambda r: r.get("pattern") == "compare"), (draw_notified, lambda r: "table" in r),
+KINDS = [(draw_suite, lambda r: r.get("test") == "suite"), (draw_models, lambda r: r.get("test") == "models"),
+         (draw_examples, lambda r: "example" in r), (draw_migrations, lambda r: r.get("pattern") == "migration"), (draw_compare, lambda r: r.get("pattern") == "compare"), (draw_notified, lambda r: "table" in r),
          (draw_studies, lambda r: r.get("test") == "study"),
          (draw_launch, lambda r: r.get("test") in ("setup", "launch", "spawns") and "mode" in r),
          (draw_cases, lambda r: "target" in r and "test" in r)]

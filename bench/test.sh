@@ -331,6 +331,31 @@ suite() {
     fi
 }
 
+# Objects, MPI and Python with device memory, and what Charm++'s ping-pong prints.
+models() {
+    top=$(dirname "$bench")/..
+    expect 0 "$bench" models --help
+    expect 2 "$bench" models --figures 12
+    expect 2 "$bench" models --ranks two
+    for way in entry entry_host; do
+        expect 0 "$bench" latency -r "$way" -c -i 10 -x 2 -m 64:128
+        test "$(grep -Ec '^(64|128) .*[0-9]$' "$dir/out")" -eq 2 || die "rows of $way"
+    done
+    ! is_sanitized || return 0 # neither Python nor the module of the MPI is
+    export LD_LIBRARY_PATH="$top/lib" PYTHONDONTWRITEBYTECODE=1
+    PYTHONPATH="$top/python" python3 -c 'import telpher' 2>/dev/null || { echo "skipped: python3 cannot load the package telpher"; exit 77; }
+    expect 0 "$bench" models --figures 11,15 -m 64:128 -i 5 --edge 12 --steps 3 --ranks 1 --rounds 1 --json "$dir/models.json"
+    for figure in 11 15; do
+        grep -q "^Figure $figure: " "$dir/out" || die "no figure $figure"
+        grep -q "\"figure\": $figure," "$dir/models.json" || die "no results of figure $figure"
+    done
+    grep -Eq '^\| latency \|( [0-9.]+ to [0-9.]+ \|){2,3}$' "$dir/out" || die "no Table 1"
+    ! python3 -c 'import matplotlib' 2>/dev/null || {
+        expect 0 "$bench" plot "$dir/models.json" -o "$dir/models.svg"
+        grep -q 'Figure 15' "$dir/models.svg" || die "no panel"
+    }
+}
+
 # The patterns of Python's calls: each is right, and finds a wrong byte.
 python() {
     top=$(dirname "$bench")/..

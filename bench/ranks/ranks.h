@@ -162,8 +162,10 @@ bool ranks_mpi_is_launcher(void);
 /** Loads that MPI's library and module; @p name as above. Ends the program on failure. */
 const struct bench_mpi *ranks_mpi_load(const char *name);
 extern const struct ranks_way ranks_store_way, ranks_socket_way; /* floors */
-/** The device's content by host memory, around a channel or messages. */
-extern const struct ranks_way ranks_channel_host_way, ranks_msg_host_way;
+extern const struct ranks_way ranks_entry_way; /* entry methods of objects */
+/** The device's content by host memory, around a channel, messages or entry methods. */
+extern const struct ranks_way ranks_channel_host_way, ranks_msg_host_way,
+    ranks_entry_host_way;
 extern const struct ranks_job ranks_telpher_job, ranks_mpi_job;
 
 /** Says what failed, with the rank, and ends the program. */

@@ -337,8 +337,9 @@ list_options(struct cli_option *at, struct ranks_options *o,
             'r', "runtime", "WAY",
             "mpi (under its mpirun), mpi_host (an MPI with copies to and\nfrom host "
             "memory around it), channel, msg (to a handler),\nmsg2 (metadata first, "
-            "as in the paper), put (notified);\nchannel_host, msg_host: with "
-            "staging; floors: store, socket",
+            "as in the paper), put (notified), entry (method of an\nobject); "
+            "channel_host, "
+            "msg_host, entry_host: with staging;\nfloors: store, socket",
             way, read_way),
         CLI_TEXT(0, "mpi", "NAME",
                  "openmpi or mpich, where the launcher does not say, or\na module of "

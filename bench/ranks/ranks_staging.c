@@ -126,6 +126,12 @@ msg_open(struct ranks_pair *p)
     staging_open(p, "msg");
 }
 
+static void
+entry_open(struct ranks_pair *p)
+{
+    staging_open(p, "entry");
+}
+
 /* The memory goes with the context, which drivers may still know it by. */
 static void
 staging_close(struct ranks_pair *p)
@@ -198,6 +204,15 @@ const struct ranks_way ranks_msg_host_way = {.name = "msg_host",
                                              .begin_send = staging_begin_send,
                                              .begin_recv = staging_begin_recv,
                                              .wait_all = msg_wait_all};
+const struct ranks_way ranks_entry_host_way = {.name = "entry_host",
+                                               .one_place = true,
+                                               .title = "Host-Staging Entry Method",
+                                               .job = &ranks_telpher_job,
+                                               .open = entry_open,
+                                               .close = staging_close,
+                                               .begin_send = staging_begin_send,
+                                               .begin_recv = staging_begin_recv,
+                                               .wait_all = msg_wait_all};
 const struct ranks_way ranks_mpi_host_way = {.name = "mpi_host",
                                              .title = "Host-Staging MPI",
                                              .job = &ranks_mpi_job,
