@@ -18,6 +18,7 @@ static const struct {
     {"ping", command_ping, "measure the way to a server"},
     {"sessions", command_sessions, "list the sessions of this machine's server"},
     {"top", command_script, "watch the sessions of servers"},
+    {"trace", command_script, "join traces of programs and servers"},
     {"kill", command_kill, "end a session of this machine's server"},
     {"keygen", command_keygen, "make the key that a server and its clients share"},
 };

@@ -33,6 +33,7 @@ static char *trace_path; /* NULL = tracing is off */
 static struct tp_trace_ring *all_rings;
 static char process_name[32] = "telpher";
 static bool hooks_installed;
+static struct tp_trace_streams streams;
 
 void
 tp_trace_record(char phase, const char *category, const char *name, tp_ns start_ns,
@@ -154,6 +155,7 @@ forget_in_child(void)
     atomic_store(&current_ring, NULL);
     tp_free(trace_path);
     trace_path = NULL;
+    streams.count = 0;
     trace_lock = fresh;
 }
 
@@ -230,6 +232,17 @@ tp_trace_set_process_name(const char *name)
     pthread_mutex_unlock(&trace_lock);
 }
 
+void
+tp_trace_stream(uint64_t stream, uint64_t session)
+{
+    pthread_mutex_lock(&trace_lock);
+    if (trace_path != NULL) {
+        streams.last[streams.count++ % TP_TRACE_STREAMS] =
+            (struct tp_trace_stream){stream, session};
+    }
+    pthread_mutex_unlock(&trace_lock);
+}
+
 static telpher_status
 flush_locked(struct tp_error *err)
 {
@@ -238,7 +251,7 @@ flush_locked(struct tp_error *err)
     if (trace_path == NULL || ring == NULL) {
         return TELPHER_OK;
     }
-    return tp_trace_write_file(ring, trace_path, process_name, err);
+    return tp_trace_write_file(ring, trace_path, process_name, &streams, err);
 }
 
 telpher_status

@@ -100,6 +100,12 @@ void tp_trace_start_env(void);
 void tp_trace_set_process_name(const char *name);
 
 /**
+ * Says that the frames of @p stream, as in records, are those of @p session: the same number
+ * at both ends, by which telpher trace merge joins their traces. The last ones are kept.
+ */
+void tp_trace_stream(uint64_t stream, uint64_t session);
+
+/**
  * Writes everything in the ring to the file, replacing what an earlier flush wrote.
  *
  * @return TELPHER_OK (also when tracing is off), TELPHER_ERR_IO, TELPHER_ERR_NO_MEMORY,

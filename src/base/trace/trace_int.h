@@ -27,12 +27,25 @@ struct tp_trace_ring {
     struct tp_trace_slot slots[];
 };
 
+enum { TP_TRACE_STREAMS = 64 };
+
+struct tp_trace_stream {
+    uint64_t stream, session;
+};
+
+struct tp_trace_streams {
+    struct tp_trace_stream last[TP_TRACE_STREAMS]; /* a ring */
+    size_t count; /* ever written */
+};
+
 /** Copies record @p number; false if the ring does not hold it at this moment. */
 bool tp_trace_ring_read(struct tp_trace_ring *ring, uint64_t number,
                         struct tp_trace_entry *ret_record);
 
 /** Writes all of the ring as JSON: to a new file, which then takes the place of @p path. */
 telpher_status tp_trace_write_file(struct tp_trace_ring *ring, const char *path,
-                                   const char *process_name, struct tp_error *err);
+                                   const char *process_name,
+                                   const struct tp_trace_streams *streams,
+                                   struct tp_error *err);
 
 #endif

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/compiler.h"
 #include "base/trace/trace_int.h"
 
 /* Readers of JSON keep numbers as doubles, which are exact up to here. */
@@ -110,8 +111,39 @@ put_thread_names(FILE *out, int pid)
     }
 }
 
+/* Names the clock: processes with the same one compare times as they are. */
 static void
-put_all(FILE *out, struct tp_trace_ring *ring, const char *process_name)
+put_clock(FILE *out)
+{
+    char boot[64] = "";
+    FILE *in = fopen("/proc/sys/kernel/random/boot_id", "re");
+
+    if (in != NULL && fgets(boot, sizeof(boot), in) != NULL) {
+        boot[strcspn(boot, "\n")] = '\0';
+    }
+    if (in != NULL) {
+        (void)fclose(in); /* it was only read */
+    }
+    fputs(",\"clock\":", out);
+    put_string(out, boot);
+}
+
+static void
+put_streams(FILE *out, const struct tp_trace_streams *s)
+{
+    size_t count = TP_MIN(s->count, (size_t)TP_TRACE_STREAMS);
+
+    fputs(",\"streams\":[", out);
+    for (size_t i = 0; i < count; i++) {
+        fprintf(out, "%s[%" PRIu64 ",\"%016" PRIx64 "\"]", i > 0 ? "," : "",
+                s->last[i].stream, s->last[i].session);
+    }
+    fputs("]", out);
+}
+
+static void
+put_all(FILE *out, struct tp_trace_ring *ring, const char *process_name,
+        const struct tp_trace_streams *streams)
 {
     uint64_t end = atomic_load(&ring->next);
     uint64_t first = end > ring->mask + 1 ? end - ring->mask - 1 : 0;
@@ -128,14 +160,16 @@ put_all(FILE *out, struct tp_trace_ring *ring, const char *process_name)
             written++;
         }
     }
-    fprintf(out,
-            "\n],\"otherData\":{\"records\":%" PRIu64 ",\"dropped\":%" PRIu64 "}}\n",
+    fprintf(out, "\n],\"otherData\":{\"records\":%" PRIu64 ",\"dropped\":%" PRIu64,
             written, end - written);
+    put_clock(out);
+    put_streams(out, streams);
+    fputs("}}\n", out);
 }
 
 static telpher_status
 write_to(const char *path, struct tp_trace_ring *ring, const char *process_name,
-         struct tp_error *err)
+         const struct tp_trace_streams *streams, struct tp_error *err)
 {
     FILE *out = fopen(path, "we");
     bool failed;
@@ -143,7 +177,7 @@ write_to(const char *path, struct tp_trace_ring *ring, const char *process_name,
     if (out == NULL) {
         return tp_error_set_errno(err, errno, "cannot write trace %s", path);
     }
-    put_all(out, ring, process_name);
+    put_all(out, ring, process_name, streams);
     failed = ferror(out) != 0;
     if (fclose(out) != 0 || failed) {
         return tp_error_set_errno(err, errno != 0 ? errno : EIO,
@@ -154,7 +188,8 @@ write_to(const char *path, struct tp_trace_ring *ring, const char *process_name,
 
 telpher_status
 tp_trace_write_file(struct tp_trace_ring *ring, const char *path,
-                    const char *process_name, struct tp_error *err)
+                    const char *process_name, const struct tp_trace_streams *streams,
+                    struct tp_error *err)
 {
     char *fresh = tp_asprintf("trace path", "%s.new", path);
     telpher_status status;
@@ -162,7 +197,7 @@ tp_trace_write_file(struct tp_trace_ring *ring, const char *path,
     if (fresh == NULL) {
         return tp_error_set(err, TELPHER_ERR_NO_MEMORY, "out of memory");
     }
-    status = write_to(fresh, ring, process_name, err);
+    status = write_to(fresh, ring, process_name, streams, err);
     if (status == TELPHER_OK && rename(fresh, path) != 0) {
         status = tp_error_set_errno(err, errno, "cannot write trace %s", path);
     }

@@ -191,6 +191,10 @@ void tp_stream_break(struct tp_stream *s, telpher_status status);
 void tp_stream_close(struct tp_stream *s);
 /** @return OK, or the status that broke the stream. */
 telpher_status tp_stream_status(struct tp_stream *s);
+/** Notes in the trace that @p s is the command stream of @p session. */
+void tp_stream_trace_session(const struct tp_stream *s,
+                             const uint8_t session[TP_WIRE_SESSION_BYTES]);
+
 /** Writes the key of a secured session, for its further connections. @return false: the
  *  session is not secured */
 bool tp_stream_session_key(struct tp_stream *s, uint8_t ret_key[TP_CONN_KEY_BYTES]);

@@ -56,3 +56,15 @@ tp_stream_trace(const struct tp_stream *s, bool sent,
                    TP_ARG("ack", header->ack), TP_ARG("len", header->len),
                    TP_ARG(n->id, id));
 }
+
+void
+tp_stream_trace_session(const struct tp_stream *s,
+                        const uint8_t session[TP_WIRE_SESSION_BYTES])
+{
+    uint64_t half; /* not all of it: who knows the id may join the session */
+
+    memcpy(&half, session, sizeof(half));
+    if (tp_trace_enabled()) {
+        tp_trace_stream(s->id, half);
+    }
+}

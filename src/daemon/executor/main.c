@@ -151,6 +151,7 @@ receive_session(struct tp_exec *x, char *ret_room, size_t room_size)
         TELPHER_OK) {
         return EX_OSERR;
     }
+    tp_stream_trace_session(x->stream, x->session);
     tp_stream_accept_fds(x->stream);
     tp_stream_accept_short(x->stream);
     x->resumes = msg.resumes;

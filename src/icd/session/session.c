@@ -207,6 +207,7 @@ open_session(struct _cl_device_id *dev, struct tp_icd_session **ret_session)
     session->compact = (features & TP_WIRE_FEATURE_COMPACT) != 0;
     session->has_peers = (features & TP_WIRE_FEATURE_PEER) != 0;
     session->has_exports = (features & TP_WIRE_FEATURE_EXPORT) != 0;
+    tp_stream_trace_session(session->stream, session->session_id);
     tp_icd_session_watch(session, (features & TP_WIRE_FEATURE_RESUME) != 0);
     tp_icd_lock();
     tp_icd_share_init(session, tp_icd_settings.shared_memory &&
