@@ -80,5 +80,15 @@ main(int argc, char **argv)
         check(clFlush(queue), "clFlush");
     }
     check(clFinish(queue), "clFinish");
+    for (long i = 0; i < flight; i++) {
+        if (events[i] != NULL) {
+            check(clReleaseEvent(events[i]), "clReleaseEvent");
+        }
+    }
+    check(clReleaseKernel(kernel), "clReleaseKernel");
+    check(clReleaseProgram(program), "clReleaseProgram");
+    check(clReleaseMemObject(buffer), "clReleaseMemObject");
+    check(clReleaseCommandQueue(queue), "clReleaseCommandQueue");
+    check(clReleaseContext(context), "clReleaseContext");
     return 0;
 }
