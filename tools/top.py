@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """telpher top: the sessions of servers as they run.
 
-Each server is a control socket of telpherd (src/daemon/broker/admin.h has the form of its answer). Rates and
+Each server is a control socket of telpherd (src/daemon/broker/admin/admin.h has the form of its answer). Rates and
 device shares are differences of two answers over the time between them, by the server's own clock."""
 import argparse
 import curses

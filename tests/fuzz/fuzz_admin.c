@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-#include "daemon/broker/admin.h"
+#include "daemon/broker/admin/admin.h"
 
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)

@@ -19,6 +19,9 @@
 
 #include "base/trace/log.h"
 #include "daemon/broker/broker.h"
+#include "daemon/broker/connection/connection.h"
+#include "daemon/broker/process/processes.h"
+#include "daemon/broker/session/sessions.h"
 #include "daemon/handshake.h"
 #include "transport/tls/record.h"
 

@@ -2,7 +2,7 @@
 /* HTTP requests for telpherd's metrics, received a byte at a time. */
 #include "fuzz.h"
 
-#include "daemon/broker/metrics.h"
+#include "daemon/broker/admin/metrics.h"
 
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Runs the event loop of the broker: descriptors, signals, startup and shutdown. */
 #include "daemon/broker/broker.h"
-#include "daemon/broker/shares.h"
+#include "daemon/broker/session/shares.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -17,9 +17,13 @@
 #include "base/alloc.h"
 #include "base/trace/log.h"
 #include "base/trace/trace.h"
-#include "daemon/broker/handover.h"
-#include "daemon/broker/requests.h"
+#include "daemon/broker/admin/requests.h"
+#include "daemon/broker/connection/connection.h"
+#include "daemon/broker/process/processes.h"
+#include "daemon/broker/reload/drain.h"
+#include "daemon/broker/reload/handover.h"
 #include "daemon/broker/service_notify.h"
+#include "daemon/broker/session/sessions.h"
 #include "telpher/version.h"
 
 telpher_status

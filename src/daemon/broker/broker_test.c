@@ -20,7 +20,7 @@
 #include "base/alloc.h"
 #include "base/os/clock.h"
 #include "base/test_skips.h"
-#include "daemon/broker/cookie.h"
+#include "daemon/broker/connection/cookie.h"
 #include "daemon/test/test_session.h"
 
 static struct test_daemon the_daemon;

@@ -19,10 +19,10 @@
 #include "base/trace/log.h"
 #include "core/session/address.h"
 #include "core/session/client.h"
-#include "daemon/broker/admin.h"
-#include "daemon/broker/cookie.h"
-#include "daemon/broker/handover.h"
-#include "daemon/broker/metrics.h"
+#include "daemon/broker/admin/admin.h"
+#include "daemon/broker/admin/metrics.h"
+#include "daemon/broker/connection/cookie.h"
+#include "daemon/broker/reload/handover.h"
 
 enum { SOCKET_PATH_BYTES = 108 }; /* of sockaddr_un */
 

@@ -10,9 +10,9 @@
 #include "base/config/config.h"
 #include "base/trace/log.h"
 #include "daemon/broker/broker.h"
-#include "daemon/broker/handover.h"
 #include "daemon/broker/options.h"
-#include "daemon/broker/shares.h"
+#include "daemon/broker/reload/handover.h"
+#include "daemon/broker/session/shares.h"
 #include "transport/tcp/tcp.h"
 
 /* Validates the settings without applying them. */
