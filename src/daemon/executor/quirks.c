@@ -59,7 +59,7 @@ static const struct tp_exec_quirk_row rows[TP_EXEC_QUIRK_COUNT] = {
         .driver = "PoCL 3.1",
         .symptom = "in an out-of-order queue a marker with a wait list waits for all earlier commands",
         .remedy = "one byte migrates instead; large transfers wait for the events of their wait list one by one",
-        .where = "src/daemon/executor/commands/command.c", .test = "tests/integration/icd_memory_order.c"},
+        .where = "src/daemon/executor/commands/command.c", .test = "tests/integration/memory/icd_memory_order.c"},
     [TP_EXEC_QUIRK_RECORD_READS_ARGUMENTS_LATE] = {
         .id = "record-reads-arguments-late", .match = TP_EXEC_ANY_DRIVER, .driver = "PoCL 3.1",
         .symptom = "a command buffer takes kernel arguments when it is enqueued, not when it is recorded",
@@ -69,7 +69,7 @@ static const struct tp_exec_quirk_row rows[TP_EXEC_QUIRK_COUNT] = {
         .id = "migrate-keeps-pointer", .match = TP_EXEC_ANY_DRIVER, .driver = "NVIDIA 580.159",
         .symptom = "clEnqueueMigrateMemObjects keeps the pointer to the list of buffers, and the driver reads it after the command",
         .remedy = "a list stays until the process ends, and equal migrations have one list",
-        .where = "src/daemon/executor/commands/migrate.c", .test = "tests/integration/icd_memory_places.c"},
+        .where = "src/daemon/executor/commands/migrate.c", .test = "tests/integration/memory/icd_memory_places.c"},
     [TP_EXEC_QUIRK_MIGRATE_WAITS_FOR_FAILED] = {
         .id = "migrate-waits-for-failed", .match = TP_EXEC_PLATFORM_NAME, .name = "Portable Computing Language",
         .driver = "PoCL 3.1",
@@ -85,17 +85,17 @@ static const struct tp_exec_quirk_row rows[TP_EXEC_QUIRK_COUNT] = {
         .id = "kernel-released-late", .match = TP_EXEC_ANY_DRIVER, .driver = "PoCL 3.1",
         .symptom = "a rebuild after the last kernel was released fails with CL_INVALID_OPERATION for a moment",
         .remedy = "the build is tried again for a bounded time",
-        .where = "src/daemon/executor/program/build.c", .test = "tests/integration/icd_rebuild.c"},
+        .where = "src/daemon/executor/program/build.c", .test = "tests/integration/program/icd_rebuild.c"},
     [TP_EXEC_QUIRK_BUILD_CACHE_RACES] = {
         .id = "build-cache-races", .match = TP_EXEC_ANY_DRIVER, .driver = "PoCL 3.1",
         .symptom = "a build fails without a log when two processes write the driver's cache",
         .remedy = "a build that failed without a log is tried once more",
-        .where = "src/daemon/executor/program/build.c", .test = "tests/integration/icd_rebuild.c"},
+        .where = "src/daemon/executor/program/build.c", .test = "tests/integration/program/icd_rebuild.c"},
     [TP_EXEC_QUIRK_BINARIES_COST_BUILDS] = {
         .id = "binaries-cost-builds", .match = TP_EXEC_ANY_DRIVER, .driver = "PoCL 3.1",
         .symptom = "asked for binaries it compiles every kernel for every work-group size",
         .remedy = "the build cache is written when the session ends",
-        .where = "src/daemon/executor/program/build_cache_write.c", .test = "tests/integration/icd_cache_end.c"},
+        .where = "src/daemon/executor/program/build_cache_write.c", .test = "tests/integration/program/icd_cache_end.c"},
     [TP_EXEC_QUIRK_QUEUE_WAITS_FOR_ITSELF] = {
         .id = "queue-waits-for-itself", .match = TP_EXEC_PLATFORM_NAME, .name = "Intel(R) OpenCL",
         .driver = "Intel CPU runtime 2026.22.10",

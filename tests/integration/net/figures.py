@@ -15,7 +15,7 @@ import sys
 import tempfile
 import unittest
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "../fault"))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "../../fault"))
 from fault import LIMIT_S, SKIPPED, Client, Server, children, until  # noqa: E402
 
 try:
@@ -172,7 +172,7 @@ class Seen(Figures):
 
     def test_dashboard(self):
         """Each metric of the dashboard is served."""
-        with open(os.path.join(os.path.dirname(os.path.realpath(__file__)), "../../packaging/grafana.json"),
+        with open(os.path.join(os.path.dirname(os.path.realpath(__file__)), "../../../packaging/grafana.json"),
                   encoding="utf-8") as file:
             wanted = set(re.findall(r"telpherd_\w+", json.dumps(json.load(file))))
         client = self.start(1, 4)

@@ -16,7 +16,7 @@ import sys
 import tempfile
 import unittest
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "../fault"))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "../../fault"))
 from fault import LIMIT_S, Client, Server, children, until  # noqa: E402
 
 TELPHER = os.environ["FIGURES_TELPHER"]
