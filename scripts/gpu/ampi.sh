@@ -7,6 +7,8 @@
 # on adaptive MPI with 1 to 4 virtual ranks a process and, beside it, on the MPI of CUDA_MPI=PREFIX that takes CUDA's memory;
 # PARTS="calls jacobi patterns" chooses; patterns are OSU's
 # latency and bandwidth on both, direct (mpi) and staged (mpi_host).
+# shellcheck source=scripts/usage.sh
+. "$(dirname "$0")/../usage.sh"
 set -uo pipefail
 build=$(cd "$1" && pwd)
 results=${2:-$build/gpu-ampi}

@@ -13,6 +13,8 @@
 #   host     host memory
 # Needs bin/telpher, bin/telpher-bench and lib/libtelpher of the build, python3, an OpenCL loader, and the driver; nets needs
 # root or user namespaces. DEVICE=sim runs it without a GPU, ICD=libname has another OpenCL driver than NVIDIA's.
+# shellcheck source=scripts/usage.sh
+. "$(dirname "$0")/../usage.sh"
 set -uo pipefail
 build=$(cd "$1" && pwd)
 results=${2:-$build/gpu}

@@ -4,6 +4,8 @@
 # On a machine with an NVIDIA GPU: the memory domains of jobs of ranks (docs/memory.md) on its CUDA driver and on its
 # OpenCL driver, tests and figures. Needs src/builtin_mem_test and tests/perf/mem_perf of the build, the driver, an
 # OpenCL loader, and libcmocka; libraries in BUILD-FOLDER/lib are found. ICD=libname chooses another OpenCL driver.
+# shellcheck source=scripts/usage.sh
+. "$(dirname "$0")/../usage.sh"
 set -uo pipefail
 build=$(cd "$1" && pwd)
 results=${2:-$build/gpu}

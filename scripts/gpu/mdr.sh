@@ -5,6 +5,8 @@
 # Jacobi3D by objects in host, CUDA and OpenCL memory, by messages and channels, direct and staged, 1 to 8 objects a process,
 # each compared with a loop; objects that move with device memory. SIZES="130 258" are the edges of the cube, KINDS="host
 # sim" runs it without a GPU.
+# shellcheck source=scripts/usage.sh
+. "$(dirname "$0")/../usage.sh"
 set -uo pipefail
 build=$(cd "${1:?BUILD-FOLDER}" && pwd)
 results=${2:-gpu-mdr}

@@ -10,6 +10,8 @@
 # differences, the table of docs/opencl-conformance.md.
 # ICD=libname chooses another driver, ROUNDS=n other than 3 turns, SPIN=time how long both sides spin, FLOW="options" what
 # the flow example computes. Needs nothing but the driver, an OpenCL loader, and python3 for a free port.
+# shellcheck source=scripts/usage.sh
+. "$(dirname "$0")/../usage.sh"
 set -uo pipefail
 build=$(cd "$1" && pwd)
 results=${2:-$build/gpu}

@@ -8,6 +8,8 @@
 # collectives, figures (all of them); figures alone draws figures 2, 3 and 5 for OpenCL, CUDA and managed memory. MPI=openmpi|mpich (the first that is there), KIND="opencl cuda", SIZES=4K:16M.
 # Part osu, by name only: host buffers beside the programs of OSU in $OSU/openmpi and $OSU/mpich, in turns for $MINUTES (8);
 # it needs no GPU, but a machine that does nothing else.
+# shellcheck source=scripts/usage.sh
+. "$(dirname "$0")/../usage.sh"
 set -uo pipefail
 build=$(cd "$1" && pwd)
 results=${2:-$build/gpu-omb}

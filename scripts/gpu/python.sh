@@ -4,6 +4,8 @@
 # On a machine with an NVIDIA GPU, CuPy or PyTorch, and the Python package and its command installed (`make wheel`, then pip install): what it
 # finds, and a cube of heat whose ranks exchange faces straight between arrays of the GPU and by way of host memory, each
 # compared with one computed alone. PYTHON=python names the interpreter, SIZES="64 256" the edges of the cube.
+# shellcheck source=scripts/usage.sh
+. "$(dirname "$0")/../usage.sh"
 set -uo pipefail
 python=${PYTHON:-python3}
 results=${1:-gpu-python}

@@ -17,7 +17,7 @@
 #   memory   the same few under compute-sanitizer, where it is installed
 # Needs lib/libtelpher-rma and lib/libtelpher of the build, bin/telpher for several processes, and the driver. ARCH=sm_90 says what is built for.
 set -uo pipefail
-case ${1:--h} in -h | --help) sed -n '3,/^set/{/^#/s/^# \{0,1\}//p}' "$0" && exit 2 ;; esac
+case ${1:--h} in -h | --help) sed -n '3,/^set/{/^#/s/^# \{0,1\}//p}' "$0" && exit 0 ;; esac
 build=$(cd "$1" && pwd) || exit 2
 programs=$build/gpu-rma
 results=${2:-$programs/results}
