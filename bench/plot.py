@@ -157,21 +157,26 @@ def draw_migrations(plt, files, _):
     return figure
 
 
-# ---- the examples matmul and pointcloud, by scripts/bench-servers ----
+# ---- the examples matmul, lbm and pointcloud, by scripts/bench-servers ----
 
 def draw_examples(plt, files, _):
-    bars = [("matmul", "devices", "gflops", "product of matrices", "GFLOP/s"), ("pointcloud", "label", "fps", "frames of points", "frames/s"),
+    bars = [("matmul", "devices", "gflops", "product of matrices", "GFLOP/s"), ("lbm", "label", "mlups", "flow", "MLUPS"),
+            ("lbm", "label", "utilisation", "devices in the flow", "part of the time in kernels"),
+            ("pointcloud", "label", "fps", "frames of points", "frames/s"),
             ("pointcloud", "label", "bytes", "client's link", "bytes a frame"),
             ("pointcloud", "label", "client_ms", "client's processor", "ms a frame"),
             ("pointcloud", "label", "joules", "energy, servers included", "J a frame")]
     bars = [bar for bar in bars if any(row["example"] == bar[0] and bar[2] in row for row in files[0])]
-    figure, axes = make_figure(plt, 1, len(bars), 3.6, 3.6)
-    for (example, name, value, title, unit), part in zip(bars, axes[0]):
+    columns = min(len(bars), 4)
+    figure, axes = make_figure(plt, -(-len(bars) // columns), columns, 4.2, 3.6)
+    for part in axes.flat[len(bars):]:
+        part.set_axis_off()
+    for (example, name, value, title, unit), part in zip(bars, axes.flat):
         mine = [row for row in files[0] if row["example"] == example and row["right"]]
         names = [f"{row[name]} {'server' if row[name] == 1 else 'servers'}" if name == "devices" else row[name] for row in mine]
         part.bar(names, [row[value] for row in mine], color=COLOURS[:len(mine)], width=0.6)
         part.set(title=title, ylabel=unit)
-        part.set_xticks(range(len(names)), names, rotation=20, ha="right")
+        part.set_xticks(range(len(names)), names, rotation=30 if len(names) > 6 else 20, ha="right")
     return figure
 
 

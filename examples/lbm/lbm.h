@@ -33,14 +33,25 @@ struct lbm_options {
     const char *platform; /**< its index, or a part of its name */
     int steps;
     int devices; /**< the first so many of the platform; 0: all */
+    bool profile; /**< have the devices measure */
+    int rank, ranks; /**< processes that share the channel (ranks.h) */
 };
 
 /** Prints both to stderr and ends the program. */
 _Noreturn void lbm_fail(const char *message, const char *detail);
 
+/** What a run took; the mean of all devices. */
+struct lbm_figures {
+    int devices;
+    double seconds;
+    double mlups; /**< million updates of a cell in a second */
+    double utilisation; /**< part of the time in which a device runs a kernel */
+};
+
 /** Runs the flow and gives its last velocities (free field.u). Any error ends the
  * program, having said why. */
-struct lbm_field lbm_run(const struct lbm_options *options);
+struct lbm_field lbm_run(const struct lbm_options *options,
+                         struct lbm_figures *ret_figures);
 
 /** Is cell (x, y) inside the cylinder? */
 static inline bool

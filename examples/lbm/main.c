@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The flow example's command line. */
-#include "lbm.h"
+#include "ranks.h"
 
 #include <getopt.h>
 #include <stdio.h>
@@ -8,7 +8,7 @@
 
 struct settings {
     struct lbm_options run;
-    const char *out, *dump, *compare;
+    const char *out, *dump, *compare, *label;
     float relative, absolute;
 };
 
@@ -31,6 +31,10 @@ static const char usage[] =
     "  --compare FILE         compare with velocities written before; exit status 1\n"
     "                         if |a - b| > atol + rtol * |b| anywhere\n"
     "  --rtol X, --atol X     tolerances (1e-3, 1e-5); 0 and 0: bit for bit\n"
+    "  --json                 print one JSON object, with the part of the time in "
+    "which the\n"
+    "                         devices ran kernels\n"
+    "  --label TEXT           the object's name of this run\n"
     "  --help                 this text\n";
 
 static int
@@ -111,6 +115,12 @@ set_option(struct settings *s, int option, const char *value)
     case 'a':
         s->absolute = positive_number(value);
         break;
+    case 'j':
+        s->run.profile = true;
+        break;
+    case 'l':
+        s->label = value;
+        break;
     case 'h':
         fputs(usage, stdout);
         exit(EXIT_SUCCESS);
@@ -133,6 +143,8 @@ parse_options(struct settings *s, int argc, char **argv)
         {"compare", required_argument, NULL, 'c'},
         {"rtol", required_argument, NULL, 'r'},
         {"atol", required_argument, NULL, 'a'},
+        {"json", no_argument, NULL, 'j'},
+        {"label", required_argument, NULL, 'l'},
         {"help", no_argument, NULL, 'h'},
         {NULL, 0, NULL, 0},
     };
@@ -147,31 +159,74 @@ parse_options(struct settings *s, int argc, char **argv)
     place_cylinder(&s->run.flow);
 }
 
+static bool
+compare_and_save(const struct settings *s, const struct lbm_field *field)
+{
+    bool good = true;
+
+    if (s->out != NULL) {
+        good = lbm_picture_save(field, &s->run.flow, s->out);
+    }
+    if (s->dump != NULL) {
+        good = lbm_field_save(field, s->dump) && good;
+    }
+    if (s->compare != NULL) {
+        good = lbm_field_compare(field, s->compare, s->relative, s->absolute) && good;
+    }
+    return good;
+}
+
+static void
+show_figures(const struct settings *s, const struct lbm_figures *f)
+{
+    const struct lbm_flow *flow = &s->run.flow;
+
+    printf("%d steps of %d x %d cells on %d device%s: %.2f s, %.1f MLUPS\n",
+           s->run.steps, flow->width, flow->height, f->devices,
+           f->devices == 1 ? "" : "s", f->seconds, f->mlups);
+}
+
+static void
+print_row(const struct settings *s, const struct lbm_figures *f, bool good)
+{
+    printf("{\"example\": \"lbm\", \"label\": \"%s\", \"devices\": %d, \"width\": %d, "
+           "\"height\": %d, \"steps\": %d, "
+           "\"mlups\": %.2f, \"utilisation\": %.3f, \"right\": %s}\n",
+           s->label, f->devices, s->run.flow.width, s->run.flow.height, s->run.steps,
+           f->mlups, f->utilisation, good ? "true" : "false");
+}
+
 int
 main(int argc, char **argv)
 {
+    const struct lbm_ranks ranks = lbm_ranks_start(&argc, &argv);
     struct settings s = {
         .run = {.flow = {.width = 640, .height = 192, .reynolds = 160.0f},
                 .platform = "0",
-                .steps = 10000},
+                .steps = 10000,
+                .rank = ranks.rank,
+                .ranks = ranks.count},
         .relative = 1e-3f,
         .absolute = 1e-5f,
+        .label = "",
     };
+    struct lbm_figures figures;
     struct lbm_field field;
     bool good = true;
 
     setvbuf(stdout, NULL, _IOLBF, 0); /* in order with the progress, also into a pipe */
     parse_options(&s, argc, argv);
-    field = lbm_run(&s.run);
-    if (s.out != NULL) {
-        good = lbm_picture_save(&field, &s.run.flow, s.out);
-    }
-    if (s.dump != NULL) {
-        good = lbm_field_save(&field, s.dump) && good;
-    }
-    if (s.compare != NULL) {
-        good = lbm_field_compare(&field, s.compare, s.relative, s.absolute) && good;
+    field = lbm_run(&s.run, &figures);
+    if (ranks.rank == 0) {
+        if (!s.run.profile) {
+            show_figures(&s, &figures);
+        }
+        good = compare_and_save(&s, &field);
+        if (s.run.profile) {
+            print_row(&s, &figures, good);
+        }
     }
     free(field.u);
+    lbm_ranks_stop();
     return good ? EXIT_SUCCESS : EXIT_FAILURE;
 }
