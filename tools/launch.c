@@ -347,22 +347,27 @@ signal_all(struct rank *ranks, long count, int sig)
 static int ended_ranks; /* by signals that were not ours */
 
 /* An exit code above EXIT_SIGNAL is a signal's, by a shell here or on another host; but exit(-1)
- * is 255. */
-static void
+ * is 255.
+ * @return whether a signal that was not ours ended the rank */
+static bool
 count_ended(int code, bool ending)
 {
     int sig = code - EXIT_SIGNAL;
     bool ours =
         ending && (sig == SIGTERM || (sig == SIGKILL && taken_signal == SIGALRM));
 
-    ended_ranks += sig > 0 && sig <= SIGRTMAX && !ours;
+    bool other = sig > 0 && sig <= SIGRTMAX && !ours;
+
+    ended_ranks += other;
+    return other;
 }
 
-/** Takes one rank that ended off, and tells the root; @p program NULL: says nothing.
+/** Takes one rank that ended off, and tells the root. While all are @p ending, reports only a signal
+ *  that was not ours: that rank may have ended before the one that was seen first.
  *  @return its exit code as a shell gives it */
 static int
 take_ended(struct rank *ranks, long count, pid_t pid, int status, const char *program,
-           telpher_root *root)
+           bool ending, telpher_root *root)
 {
     int code =
         WIFSIGNALED(status) ? EXIT_SIGNAL + WTERMSIG(status) : WEXITSTATUS(status);
@@ -371,14 +376,13 @@ take_ended(struct rank *ranks, long count, pid_t pid, int status, const char *pr
         if (ranks[r].pid == pid) {
             ranks[r].pid = 0;
             telpher_root_rank_ended(root, (uint32_t)r);
-            count_ended(code, program == NULL);
-            if (program == NULL) {
+            if (!count_ended(code, ending) && ending) {
                 return code; /* we ended it */
             }
             if (WIFSIGNALED(status)) {
                 failure("rank %ld (%s) was ended by signal %d, %s", r, program,
                         WTERMSIG(status), strsignal(WTERMSIG(status)));
-            } else if (code != 0) {
+            } else if (code != 0 && !ending) {
                 failure("rank %ld (%s) failed with exit code %d", r, program, code);
             }
             return code;
@@ -410,8 +414,7 @@ wait_all(const struct launch_options *o, struct rank *ranks, long count,
         pid_t pid = waitpid(-1, &status, 0);
 
         if (pid > 0) {
-            failed =
-                take_ended(ranks, count, pid, status, ending ? NULL : program, root);
+            failed = take_ended(ranks, count, pid, status, program, ending, root);
             code = code != 0 || ending ? code : failed;
         }
         if (taken_signal == SIGALRM) {

@@ -13,52 +13,57 @@ static struct {
     uint8_t old[1 << 22]; /* what the fetching operations fetch */
 } s;
 
-typedef int (*operation_fn)(struct bench_work *w, MPI_Aint at);
+/* At a place in the peer's memory and in our own [bytes]. */
+typedef int (*operation_fn)(struct bench_work *w, size_t at);
 
 /* ---- operations ---- */
 
 static int
-put(struct bench_work *w, MPI_Aint at)
+put(struct bench_work *w, size_t at)
 {
-    return MPI_Put(w->out, (int)w->len, MPI_BYTE, w->peer, at, (int)w->len, MPI_BYTE,
-                   s.win);
+    return MPI_Put(w->out + at, (int)w->len, MPI_BYTE, w->peer, s.target + (MPI_Aint)at,
+                   (int)w->len, MPI_BYTE, s.win);
 }
 
 static int
-get(struct bench_work *w, MPI_Aint at)
+get(struct bench_work *w, size_t at)
 {
-    return MPI_Get(w->in, (int)w->len, MPI_BYTE, w->peer, at, (int)w->len, MPI_BYTE,
-                   s.win);
+    return MPI_Get(w->in + at, (int)w->len, MPI_BYTE, w->peer, s.target + (MPI_Aint)at,
+                   (int)w->len, MPI_BYTE, s.win);
 }
 
 static int
-accumulate(struct bench_work *w, MPI_Aint at)
+accumulate(struct bench_work *w, size_t at)
 {
-    return MPI_Accumulate(w->out, (int)w->len, MPI_SIGNED_CHAR, w->peer, at,
-                          (int)w->len, MPI_SIGNED_CHAR, MPI_SUM, s.win);
+    return MPI_Accumulate(w->out, (int)w->len, MPI_SIGNED_CHAR, w->peer,
+                          s.target + (MPI_Aint)at, (int)w->len, MPI_SIGNED_CHAR,
+                          MPI_SUM, s.win);
 }
 
 static int
-get_accumulate(struct bench_work *w, MPI_Aint at)
+get_accumulate(struct bench_work *w, size_t at)
 {
     int len = (int)(w->len < sizeof(s.old) ? w->len : sizeof(s.old));
 
     return MPI_Get_accumulate(w->out, len, MPI_SIGNED_CHAR, s.old, len, MPI_SIGNED_CHAR,
-                              w->peer, at, len, MPI_SIGNED_CHAR, MPI_SUM, s.win);
+                              w->peer, s.target + (MPI_Aint)at, len, MPI_SIGNED_CHAR,
+                              MPI_SUM, s.win);
 }
 
 static int
-fetch_and_op(struct bench_work *w, MPI_Aint at)
+fetch_and_op(struct bench_work *w, size_t at)
 {
-    return MPI_Fetch_and_op(w->out, s.old, MPI_INT64_T, w->peer, at, MPI_SUM, s.win);
+    return MPI_Fetch_and_op(w->out, s.old, MPI_INT64_T, w->peer,
+                            s.target + (MPI_Aint)at, MPI_SUM, s.win);
 }
 
 static int
-compare_and_swap(struct bench_work *w, MPI_Aint at)
+compare_and_swap(struct bench_work *w, size_t at)
 {
     static const int64_t zero = 0;
 
-    return MPI_Compare_and_swap(w->out, &zero, s.old, MPI_INT64_T, w->peer, at, s.win);
+    return MPI_Compare_and_swap(w->out, &zero, s.old, MPI_INT64_T, w->peer,
+                                s.target + (MPI_Aint)at, s.win);
 }
 
 /* ---- windows ---- */
@@ -164,8 +169,7 @@ static bool
 operate(struct bench_work *w, operation_fn operation, int count)
 {
     for (int i = 0; i < count; i++) {
-        if (!bench_mpi_good(
-                operation(w, s.target + (MPI_Aint)((size_t)i * w->stride)))) {
+        if (!bench_mpi_good(operation(w, (size_t)i * w->stride))) {
             return false;
         }
     }
@@ -259,15 +263,6 @@ start_put_bibw(struct bench_work *w)
            access_peer(w, put, w->window) && bench_mpi_good(MPI_Win_wait(s.win));
 }
 
-static bool
-open_bibw(struct bench_work *w)
-{
-    if (!is_active(w)) {
-        w->sync = BENCH_PSCW;
-    }
-    return open_window(w, &w->in, MPI_LOCK_SHARED);
-}
-
 #define OPERATION(name, run, operation)                                                \
     static bool start_##name(struct bench_work *w) { return run(w, operation); }
 OPERATION(put_latency, run_once, put)
@@ -289,7 +284,7 @@ const struct bench_call bench_mpi_windows[] = {
     {"cas_latency", open_in, start_cas_latency, NULL, NULL, close_window},
     {"put_bw", open_in_once, start_put_bw, NULL, NULL, close_window},
     {"get_bw", open_out_once, start_get_bw, NULL, NULL, close_window},
-    {"put_bibw", open_bibw, start_put_bibw, NULL, NULL, close_window},
+    {"put_bibw", open_in_once, start_put_bibw, NULL, NULL, close_window},
     {"get_multi_lat", open_out, start_get_latency, NULL, NULL, close_window},
     {"get_mbw", open_out_once, start_get_bw, NULL, NULL, close_window},
     {NULL, NULL, NULL, NULL, NULL, NULL}};

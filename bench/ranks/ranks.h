@@ -205,7 +205,8 @@ enum {
     RANKS_SUM = 2, /* receives sums over all ranks */
     RANKS_WINDOW = 4, /* one-sided */
     RANKS_EIGHT = 8, /* of 8 bytes only */
-    RANKS_IN_PLACE = 16 /* its receiving buffer may hold what is sent */
+    RANKS_IN_PLACE = 16, /* its receiving buffer may hold what is sent */
+    RANKS_LOCKS = 32 /* OSU's default: a window of MPI_Win_create(), locked each time */
 };
 
 /** What is measured: an entry of patterns.def. */

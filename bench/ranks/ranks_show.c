@@ -11,7 +11,9 @@
 #include "bench/ranks/ranks_row.h"
 #include "bench/stats.h"
 
-enum { WIDTH = 20, WINDOW_LEAST = 8, WINDOW_MOST = 128, SIZES = 40 };
+/* Of OSU 7.4, whose head and columns scripts know. */
+#define OSU_VERSION "7.4"
+enum { WIDTH = 18, WINDOW_LEAST = 8, WINDOW_MOST = 128, SIZES = 40 };
 
 /* Of varied windows: all message rates, which follow the bandwidths. */
 static struct {
@@ -30,9 +32,9 @@ show_columns(const struct ranks_pattern *pattern, const struct ranks_options *o)
         "Pure Comm.(us)", "Min Comm.(us)",  "Max Comm.(us)", "Overlap(%)"};
     bool sized = pattern->receives != RANKS_NONE;
 
-    printf(sized ? "%-10s" : "%s", sized ? "# Size" : "#");
+    printf(sized ? "%-10s" : "%s", sized ? "# Size" : "# ");
     if (pattern->kind == RANKS_OVERLAP) {
-        printf("%*s", WIDTH, "Overall(us)");
+        printf("%*s", sized ? WIDTH : 0, "Overall(us)");
         for (int i = 0; i < 8; i++) {
             if (o->full || i == 0 || i == 4 || i == 7) {
                 printf("%*s", WIDTH, overlap[i]);
@@ -42,7 +44,7 @@ show_columns(const struct ranks_pattern *pattern, const struct ranks_options *o)
         printf("%*s%*s", WIDTH, "MB/s", o->rate != 0 ? WIDTH : 0,
                o->rate != 0 ? "Messages/s" : "");
     } else {
-        printf("%*s", WIDTH,
+        printf("%*s", sized ? WIDTH : 0,
                ranks_has_window(pattern)              ? "Bandwidth (MB/s)"
                : (pattern->flags & RANKS_WINDOW) != 0 ? "Latency (us)"
                                                       : "Avg Latency(us)");
@@ -89,7 +91,7 @@ show_osu_head(const struct ranks_pattern *pattern, struct ranks_pair *p)
                                         "MPI_Win_fence"};
     const struct ranks_options *o = p->o;
 
-    printf("\n# OSU MPI%s %s%s Test, by telpher-bench v%s\n",
+    printf("\n# OSU MPI%s %s%s Test v" OSU_VERSION ", by telpher-bench v%s\n",
            o->kinds[0] == TELPHER_MEM_HOST && o->kinds[1] == TELPHER_MEM_HOST
                ? ""
                : "-DEVICE",
@@ -97,7 +99,7 @@ show_osu_head(const struct ranks_pattern *pattern, struct ranks_pair *p)
            BENCH_VERSION);
     if ((pattern->flags & RANKS_WINDOW) != 0) {
         printf("# Window creation: %s\n# Synchronization: %s\n", windows[o->memory],
-               syncs[o->sync]);
+               syncs[p->work.sync]);
     }
     if (o->kinds[0] != TELPHER_MEM_HOST || o->kinds[1] != TELPHER_MEM_HOST) {
         printf("# Send Buffer on %s and Receive Buffer on %s\n", ranks_place_name(o, 0),
@@ -113,7 +115,9 @@ show_osu_head(const struct ranks_pattern *pattern, struct ranks_pair *p)
     } else if (pattern->kind == RANKS_RATE) {
         printf("# [ pairs: %u ] [ window size: %d ]\n", p->pairs, o->window);
     }
-    printf("# Datatype: %s.\n", types[o->type]);
+    if (pattern->receives != RANKS_NONE) {
+        printf("# Datatype: %s.\n", types[o->type]);
+    }
     if (o->varies) {
         show_windows();
         return;
@@ -198,7 +202,7 @@ gather(const struct ranks_pattern *pattern, const struct ranks_pair *p,
         s->mean,   o->compute, o->begin, o->test,    o->wait,
         o->pure,   s->low,     s->high,  copy_us(p), [TAILS + RANKS_TAILS - 1] = 0};
     double least[COUNT], mean[COUNT], most[COUNT];
-    bool idles = (pattern->flags & RANKS_WINDOW) != 0 && p->o->sync < BENCH_PSCW;
+    bool idles = (pattern->flags & RANKS_WINDOW) != 0 && p->work.sync < BENCH_PSCW;
     double operators = idles                                 ? p->pairs
                        : (pattern->flags & RANKS_PAIRS) != 0 ? 2 * p->pairs
                                                              : p->size;
@@ -242,7 +246,7 @@ gather(const struct ranks_pattern *pattern, const struct ranks_pair *p,
 }
 
 static void
-show_overlap(const struct ranks_options *o, const struct ranks_row *r)
+show_overlap(const struct ranks_options *o, const struct ranks_row *r, int first)
 {
     double all[] = {r->mean,       r->overlap[0], r->overlap[1],
                     r->overlap[2], r->overlap[3], r->overlap[4],
@@ -250,7 +254,7 @@ show_overlap(const struct ranks_options *o, const struct ranks_row *r)
 
     for (int i = 0; i < 9; i++) {
         if (o->full || i < 2 || i == 5 || i == 8) {
-            printf("%*.2f", WIDTH, all[i]);
+            printf("%*.2f", i == 0 ? first : WIDTH, all[i]);
         }
     }
 }
@@ -260,14 +264,20 @@ show_osu_row(const struct ranks_pattern *pattern, const struct ranks_pair *p,
              const struct bench_stats *s, const struct ranks_row *r)
 {
     const struct ranks_options *o = p->o;
+    int first = WIDTH;
 
+    if (pattern->receives == RANKS_NONE) { /* below its name, as OSU does */
+        first = (int)(pattern->kind == RANKS_OVERLAP ? sizeof("# Overall(us)")
+                                                     : sizeof("# Avg Latency(us)")) -
+                1;
+    }
     if (pattern->receives != RANKS_NONE) {
         printf("%-10zu", p->work.len);
     }
     if (pattern->kind == RANKS_OVERLAP) {
-        show_overlap(o, r);
+        show_overlap(o, r, first);
     } else {
-        printf("%*.2f", WIDTH, ranks_value_of(pattern, p, r->mean));
+        printf("%*.2f", first, ranks_value_of(pattern, p, r->mean));
     }
     if (pattern->kind == RANKS_RATE && o->rate != 0) {
         printf("%*.2f", WIDTH, ranks_messages(pattern, p) / r->mean * 1e6);
@@ -391,7 +401,8 @@ ranks_show_start(const struct ranks_pattern *pattern, struct ranks_pair *p)
     if (p->rank != 0) {
         return;
     }
-    printf("# OSU MPI %s Test, by telpher-bench v%s\n", pattern->title, BENCH_VERSION);
+    printf("# OSU MPI %s Test v" OSU_VERSION ", by telpher-bench v%s\n", pattern->title,
+           BENCH_VERSION);
     if (strcmp(pattern->name, "hello") == 0) {
         printf("This is a test with %u processes\n", p->size);
     } else {
