@@ -291,20 +291,37 @@ def draw_panel(axes, rows, title):
     axes.legend()
 
 
+def draw_scales(axes, rows, title):
+    """A colour for each number of processes, or of devices; dashed: staged."""
+    scales = sorted({(row["ranks"], row.get("devices") or 0) for row in rows})
+    for colour, scale in zip(COLOURS, sorted(scales, key=lambda scale: scale[::-1])):
+        for way in ("staged", "library"):
+            points = sorted((row["bytes"], row["median"]) for row in rows
+                            if row["way"] == way and (row["ranks"], row.get("devices") or 0) == scale)
+            label = f"{scale[1]} device{'s' * (scale[1] > 1)}" if scale[1] else f"{scale[0]} processes"
+            if points:
+                axes.plot(*zip(*points), marker="o", ms=3, color=colour, ls="-" if way == "library" else "--",
+                          label=label if way == "library" else None)
+    axes.set(title=title, xlabel="bytes", ylabel="µs", yscale="log")
+    label_sizes(axes, sorted({row["bytes"] for row in rows}))
+    show_decades(axes.yaxis, *axes.get_ylim())
+    axes.legend(title="library; dashed: staged", title_fontsize=7)
+
+
 def draw_suite(plt, files, _):
-    """A panel for each pattern, and below it the line that says what limits it."""
+    """A panel for each pattern, and below it the line that says what limits it; of figure 5 all scales in one panel."""
     panels = {}
-    for row in files[0]:
-        key = tuple(row[k] for k in ("figure", "pattern", "device", "buffers", "ranks", "mpi"))
-        panels.setdefault(key, []).append(row)
-    panels = {key: rows for key, rows in panels.items() if any(row["bytes"] > 0 for row in rows)}
-    columns = min(4, len(panels))
-    figure, axes = make_figure(plt, math.ceil(len(panels) / columns), columns, 4.4, 3.7)
+    for row in (row for row in files[0] if row["bytes"] > 0):
+        key = tuple(row[k] for k in ("figure", "pattern", "device", "buffers", "mpi"))
+        panels.setdefault(key + (0 if row["figure"] == 5 else row["ranks"],), []).append(row)
+    columns = min(5 if any(key[0] == 5 for key in panels) else 4, len(panels))
+    figure, axes = make_figure(plt, math.ceil(len(panels) / columns), columns, 4.2, 3.7)
     places = list(axes.flat)
     for place_of, (key, rows) in zip(places, panels.items()):
-        number, pattern, device, buffers, ranks, mpi = key
-        draw_panel(place_of, rows, (f"Figure {number}: " if number else "") + f"{pattern}, {ranks} processes, {mpi}\n{device}, {buffers}")
-        limit = next((row["limit"] for row in rows if row.get("limit")), "")
+        number, pattern, device, buffers, mpi, ranks = key
+        head = (f"Figure {number}: " if number else "") + pattern + (f", {ranks} processes" if ranks else "")
+        (draw_panel if ranks else draw_scales)(place_of, rows, f"{head}, {mpi}\n{device}, {buffers}")
+        limit = next((row["limit"] for row in sorted(rows, key=lambda row: -row["ranks"]) if row.get("limit")), "")
         if limit:
             place_of.set_xlabel("bytes\n" + limit.replace(": ", ":\n"), fontsize=7)
     for unused in places[len(panels):]:

@@ -31,6 +31,7 @@ Prints tables, each with a line that says what limits it.
   -m, --message-size [MIN:]MAX  bytes (16K:16M; collectives 16K:1M)
   -i, --iterations N of each measurement (20)
   --ranks LIST       processes of the collectives (2,4)
+  --devices LIST     or one process for each of so many devices; on one device, two
   --rounds N         turns (5)
   --minutes M        begin no round that would end later (30)
   --timeout S        of one measurement (120)
@@ -94,9 +95,10 @@ def end(process):
         process.communicate()
 
 
-def run(line, timeout):
+def run(line, timeout, mapping=None):
     """What it printed, and why it failed."""
-    process = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    process = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+                               env={**os.environ, **({"TELPHER_MAPPING": mapping} if mapping else {})})
     try:
         text, errors = process.communicate(timeout=timeout)
     except subprocess.TimeoutExpired:
@@ -146,7 +148,8 @@ def measure(args, job, way):
         program = osu_program(args, job["mpi"], job["pattern"]) if way == "osu" else os.path.join(FOLDER, "osu", "osu_" + job["pattern"])
         text, error = run(launcher(args, job["mpi"], job["ranks"], None) + [program, *job["options"]], args.timeout)
         return figures_of(job["pattern"], text or ""), error
-    text, error = run(command(args, job, way), args.timeout)
+    mapping = ":".join(str(rank % job["devices"]) for rank in range(job["ranks"])) if "devices" in job else None
+    text, error = run(command(args, job, way), args.timeout, mapping)
     rows = [json.loads(row) for row in (text or "").splitlines() if row.startswith("{")]
     args.environment = next((row["environment"] for row in rows if "environment" in row), args.environment)
     return {row["bytes"]: row["median"] for row in rows if "bytes" in row}, error
@@ -162,7 +165,8 @@ def jobs_of(args):
     jobs += [job(3, pattern) for pattern in BANDWIDTHS]
     sycl = "sycl" if os.path.exists(os.path.join(FOLDER, "telpher-bench-sycl.so")) else "usm"
     jobs += [job(4, pattern, device=sycl) for pattern in ("latency", *BANDWIDTHS)]
-    jobs += [job(5, pattern, ranks=ranks, sizes=args.message_size or "16K:1M") for pattern in COLLECTIVES for ranks in args.ranks]
+    scales = [{"ranks": max(n, 2), "devices": n} for n in args.devices] if args.devices else [{"ranks": n} for n in args.ranks]
+    jobs += [job(5, pattern, sizes=args.message_size or "16K:1M", **scale) for pattern in COLLECTIVES for scale in scales]
     return [{**one, "mpi": mpi, "ways": WAYS} for one in jobs if one["figure"] in args.figures and is_wanted(args, one["pattern"])
             for mpi in args.mpi]
 
@@ -248,7 +252,7 @@ def limit_of(group, sizes):
 def groups_of(rows):
     groups = {}
     for row in rows:
-        key = tuple(row[k] for k in ("figure", "pattern", "device", "buffers", "ranks", "mpi"))
+        key = tuple(row.get(k) for k in ("figure", "pattern", "device", "buffers", "ranks", "mpi", "devices"))
         groups.setdefault(key, {}).setdefault(row["way"], {})[row["bytes"]] = row
     return groups
 
@@ -258,12 +262,13 @@ def best_of(row):
 
 
 def table_of(key, group):
-    figure, pattern, device, buffers, ranks, mpi = key
+    figure, pattern, device, buffers, ranks, mpi, devices = key
     ways = [way for way in (*WAYS, "osu", "ours") if way in group]
     sizes = sorted({size for way in ways for size in group[way]})
     pair = ("ours", "osu") if "osu" in ways else ("library", "staged")
     unit = next(iter(group[ways[0]].values()))["unit"]
-    yield f"\n{pattern}, {device} buffers ({buffers}), {ranks} processes, {mpi} [{unit}]" + (f", figure {figure}" if figure else "")
+    where = f"{ranks} processes" + (f" on {devices} device{'s' * (devices > 1)}" if devices else "")
+    yield f"\n{pattern}, {device} buffers ({buffers}), {where}, {mpi} [{unit}]" + (f", figure {figure}" if figure else "")
     yield "| bytes | " + " | ".join(ways) + f" | {pair[0]} / {pair[1]} | of the best rounds |"
     yield "|---" * (len(ways) + 3) + "|"
     for size in sizes:
@@ -302,7 +307,7 @@ def agreement_of(groups):
     """One line for each pattern: ours over OSU's, the median over the sizes. Of overlapped ones, the pure communication."""
     yield "\n| pattern | MPI | rounds | ours / osu | of the best rounds | smallest, largest of a size | osu's rounds apart | |"
     yield "|---" * 8 + "|"
-    for (_, name, _, _, _, mpi), group in groups.items():
+    for (_, name, _, _, _, mpi, _), group in groups.items():
         both = [(group["ours"][size], group["osu"][size]) for size in sorted(group.get("osu", {})) if size in group.get("ours", {})]
         both = [(ours, osu) for ours, osu in both if osu["median"] > 0]
         if not both:
@@ -327,16 +332,17 @@ def parse_args():
     parser.add_argument("-h", "--help", action="store_true")
     for names, kind, default in ((("-d", "--device"), str, "opencl"), (("-m", "--message-size"), str, None), (("-i", "--iterations"), int, 20),
                                  (("-o", "--out"), str, None), (("--figures",), str, "2,3,4,5"), (("--mpi",), str, "openmpi,mpich"),
-                                 (("--ranks",), str, "2,4"), (("--rounds",), int, 5), (("--minutes",), float, 30),
+                                 (("--ranks",), str, "2,4"), (("--devices",), str, ""), (("--rounds",), int, 5), (("--minutes",), float, 30),
                                  (("--timeout",), float, 120), (("--launcher",), str, None), (("--osu",), str, None), (("--patterns",), str, None), (("--json",), str, None)):
         parser.add_argument(*names, type=kind, default=default)
     args = parser.parse_args()
     if args.help:
         sys.stdout.write(USAGE)
         sys.exit(0)
-    if not re.fullmatch("[2-5](,[2-5])*", args.figures) or not re.fullmatch(r"[1-9]\d*(,[1-9]\d*)*", args.ranks):
-        parser.error("--figures and --ranks take numbers with commas between them, figures 2 to 5")
-    args.figures, args.ranks = [int(n) for n in args.figures.split(",")], [int(n) for n in args.ranks.split(",")]
+    numbers = r"[1-9]\d*(,[1-9]\d*)*"
+    if not re.fullmatch("[2-5](,[2-5])*", args.figures) or not re.fullmatch(numbers, args.ranks) or not re.fullmatch(numbers, args.devices or "1"):
+        parser.error("--figures, --ranks and --devices take numbers with commas between them, figures 2 to 5")
+    args.figures, args.ranks, args.devices = [[int(n) for n in text.split(",") if n] for text in (args.figures, args.ranks, args.devices)]
     if not set(args.mpi.split(",")) <= {"openmpi", "mpich"} or args.rounds < 1 or args.iterations < 1:
         parser.error("--mpi takes openmpi, mpich; --rounds and --iterations a number from 1 on")
     args.mpi = [mpi for mpi in args.mpi.split(",") if os.path.exists(os.path.join(FOLDER, f"telpher-bench-{mpi}.so"))

@@ -304,6 +304,9 @@ suite() {
         # bytes, host, staged, ratio: no library before the MPI where a sanitizer must be first
         test "$(grep -Ec '^\| [48]K( \| [0-9.,]+){2}' "$dir/out")" -eq 4 || die "rows of the suite"
         grep -q '"way": "staged"' "$dir/suite.json" || die "no results"
+        expect 0 "$bench" suite -d sim --figures 5 --mpi openmpi --rounds 1 -i 2 -m 4K:8K --patterns bcast --devices 1,2 --json "$dir/scale.json"
+        test "$(grep -Ec '2 processes on (1 device|2 devices), openmpi .us., figure 5$' "$dir/out")" -eq 2 || die "no tables of devices"
+        test "$(grep -c 'limited by\|no host buffers' "$dir/out")" -eq 2 || die "no lines that say what limits it"
         mkdir "$dir/osu"
         ln -s "$(realpath "$bench")" "$dir/osu/osu_bcast"
         expect 0 "$bench" suite --osu "$dir/osu" --mpi openmpi --rounds 1 -i 3 -m 4:8
@@ -312,6 +315,8 @@ suite() {
         if has_matplotlib; then
             expect 0 "$bench" plot "$dir/suite.json" -o "$dir/suite.svg"
             grep -q 'Figure 3: bibw' "$dir/suite.svg" || die "no panel"
+            expect 0 "$bench" plot "$dir/scale.json" -o "$dir/scale.svg"
+            grep -q '>2 devices<' "$dir/scale.svg" || is_sanitized || die "no line of two devices"
         fi
     fi
     expect 2 "$bench" build-mpi --nonsense
