@@ -90,17 +90,15 @@ tp_share_free(struct tp_share *s, uint32_t slot)
 /* ---- virtual time ---- */
 
 static bool
-is_busy(const struct tp_share_slot *o, tp_ns now)
+is_busy(const struct tp_share_slot *o)
 {
-    tp_ns doubt = atomic_load(&o->doubt_at);
-
-    return atomic_load(&o->busy_since) != 0 && (doubt == 0 || now < doubt);
+    return atomic_load(&o->busy_since) != 0;
 }
 
 static bool
 is_active(const struct tp_share_slot *o, tp_ns now)
 {
-    return is_busy(o, now) || now < atomic_load(&o->active_until);
+    return is_busy(o) || now < atomic_load(&o->active_until);
 }
 
 /* The sessions that compete for @p devices. */
@@ -124,7 +122,7 @@ virtual_now(const struct tp_share_slot *o, uint32_t busy, tp_ns now)
     tp_ns since = atomic_load(&o->busy_since);
     uint64_t done = since == 0 || since > now ? 0 : (now - since) / TP_MAX(busy, 1U);
 
-    return atomic_load(&o->virtual_ns) + (is_busy(o, now) ? done : 0) / weight_of(o);
+    return atomic_load(&o->virtual_ns) + done / weight_of(o);
 }
 
 static bool
@@ -145,7 +143,7 @@ find_rivals(const struct tp_share_member *m, uint64_t devices, tp_ns now)
     for (uint64_t i = 0; i < count; i++) {
         const struct tp_share_slot *o = &m->share.slots[i];
 
-        r.busy += competes(m, o, devices) && is_busy(o, now);
+        r.busy += competes(m, o, devices) && is_busy(o);
     }
     for (uint64_t i = 0; i < count; i++) {
         const struct tp_share_slot *o = &m->share.slots[i];
@@ -173,13 +171,10 @@ static void
 charge(struct tp_share_member *m, const struct rivals *r, tp_ns now)
 {
     struct tp_share_slot *own = m->slot;
-    tp_ns since = atomic_load(&own->busy_since), doubt = atomic_load(&own->doubt_at);
+    tp_ns since = atomic_load(&own->busy_since);
     uint64_t virtual_ns, part;
 
     tp_assert_locked(&m->lock);
-    if (doubt != 0 && doubt < now && since != 0) {
-        since = now - TP_MIN(now - since, TP_SHARE_DOUBT); /* it waited, most likely */
-    }
     if (since != 0 && since < now) {
         /* the mean of before and now: others begin and end meanwhile */
         part = 2 * (now - since) / (m->busy_count + r->busy + 1);
@@ -206,12 +201,6 @@ settle_credit(struct tp_share_member *m, tp_ns now)
     atomic_store(&m->slot->virtual_ns, TP_MIN(own, floor + TP_SHARE_DEBT));
 }
 
-static void
-note_doubt(struct tp_share_member *m, bool may_wait, tp_ns now)
-{
-    atomic_store(&m->slot->doubt_at, may_wait ? now + TP_SHARE_DOUBT : 0);
-}
-
 /* ---- a session ---- */
 
 void
@@ -232,7 +221,7 @@ tp_share_join(struct tp_share_member *m, uint32_t slot,
 }
 
 void
-tp_share_begin(struct tp_share_member *m, bool may_wait, tp_ns now)
+tp_share_begin(struct tp_share_member *m, tp_ns now)
 {
     struct tp_share_slot *own = m->slot;
 
@@ -242,13 +231,12 @@ tp_share_begin(struct tp_share_member *m, bool may_wait, tp_ns now)
         m->prompt = now < m->idle_since + TP_SHARE_PATIENCE;
         m->busy_count = find_rivals(m, atomic_load(&own->devices), now).busy + 1;
         atomic_store(&own->busy_since, now);
-        note_doubt(m, may_wait, now);
     }
     tp_mutex_unlock(&m->lock);
 }
 
 void
-tp_share_end(struct tp_share_member *m, bool may_wait, tp_ns now)
+tp_share_end(struct tp_share_member *m, tp_ns now)
 {
     struct tp_share_slot *own = m->slot;
     struct rivals r;
@@ -260,7 +248,6 @@ tp_share_end(struct tp_share_member *m, bool may_wait, tp_ns now)
         m->ended /= 2;
         m->ended_ns /= 2;
     }
-    note_doubt(m, may_wait, now);
     atomic_store(&own->turn_since, now);
     if (atomic_fetch_sub(&own->depth, 1) == 1) {
         atomic_store(&own->active_until, now + TP_SHARE_GRACE);
@@ -290,8 +277,8 @@ holds(const struct tp_share_member *m, uint64_t turn, tp_ns now)
     if (atomic_load(&o->weight) == 0) {
         return false;
     }
-    return is_busy(o, now) ? now < atomic_load(&o->turn_since) + TP_SHARE_TURN_MAX
-                           : now < atomic_load(&o->keep_until);
+    return is_busy(o) ? now < atomic_load(&o->turn_since) + TP_SHARE_TURN_MAX
+                      : now < atomic_load(&o->keep_until);
 }
 
 /* Takes the turn, unless another session holds it. */
@@ -350,9 +337,8 @@ tp_share_must_wait(struct tp_share_member *m, uint32_t device, bool stalled, tp_
         settle_credit(m, now);
     }
     wait = r.any && has_to_wait(m, &r, device, stalled, now);
-    if (wait) {
-        atomic_store(&m->slot->active_until, now + TP_SHARE_GRACE);
-    }
+    atomic_store(&m->slot->active_until,
+                 now + (wait ? TP_SHARE_WAIT_GRACE : TP_SHARE_GRACE));
     tp_mutex_unlock(&m->lock);
     return wait;
 }

@@ -32,9 +32,11 @@ enum {
 #define TP_SHARE_SLICE (5 * TP_CLOCK_MS) /**< of virtual time at weight 1 */
 #define TP_SHARE_GRACE                                                                 \
     (5 * TP_CLOCK_MS) /**< a session stays active after its last kernel */
+#define TP_SHARE_WAIT_GRACE                                                            \
+    (200 *                                                                             \
+     TP_CLOCK_MS) /**< and after it last asked for its turn: processors are scarce */
 #define TP_SHARE_PATIENCE (1 * TP_CLOCK_MS) /**< of others between kernels of a turn */
 #define TP_SHARE_TURN_MAX (50 * TP_CLOCK_MS)
-#define TP_SHARE_DOUBT (20 * TP_CLOCK_MS) /**< kernels that may wait for user events */
 #define TP_SHARE_DEBT (1 * TP_CLOCK_S) /**< of virtual time, at most */
 
 /** Amounts limited over all sessions of a user: X(member, "option"). */
@@ -57,8 +59,6 @@ struct tp_share_slot {
     _Atomic tp_ns active_until; /**< while no kernel is under way */
     _Atomic tp_ns keep_until; /**< it keeps its turn, while no kernel is under way */
     _Atomic tp_ns turn_since; /**< it took its turn, or its last kernel ended */
-    _Atomic tp_ns
-        doubt_at; /**< kernels may wait for user events: busy until then; 0 = no */
     _Atomic uint64_t device_ns; /**< device time used */
     _Atomic uint64_t launches;
     _Atomic uint64_t waits; /**< times that a kernel waited for another session */
@@ -107,10 +107,10 @@ struct tp_share_member {
 /** Joins as the session of @p slot; share must be set, or all zero for no page. */
 void tp_share_join(struct tp_share_member *m, uint32_t slot,
                    const uint64_t max[TP_SHARE_AMOUNT_COUNT]);
-/** A kernel was passed to the driver. @param may_wait  a user event is not yet set */
-void tp_share_begin(struct tp_share_member *m, bool may_wait, tp_ns now);
+/** A kernel in the driver can run. */
+void tp_share_begin(struct tp_share_member *m, tp_ns now);
 /** A kernel has ended. */
-void tp_share_end(struct tp_share_member *m, bool may_wait, tp_ns now);
+void tp_share_end(struct tp_share_member *m, tp_ns now);
 /** True if another session is active on @p device, below TP_SHARE_DEVICES. */
 bool tp_share_is_contended(struct tp_share_member *m, uint32_t device, tp_ns now);
 /** True if a kernel has to wait now. Takes, keeps or gives the turn.

@@ -22,7 +22,6 @@ struct session {
     unsigned depth;
     tp_ns since; /* of the kernel that runs */
     tp_ns used;
-    bool may_wait;
 };
 
 static struct tp_share page;
@@ -66,12 +65,12 @@ run_step(struct session *s, tp_ns now)
         s->used += s->kernel_ns;
         s->since = now;
         s->depth--;
-        tp_share_end(&s->member, s->may_wait, now);
+        tp_share_end(&s->member, now);
     }
     while (s->depth < 4 && !tp_share_must_wait(&s->member, 0, false, now)) {
         s->since = s->depth == 0 ? now : s->since;
         s->depth++;
-        tp_share_begin(&s->member, s->may_wait, now);
+        tp_share_begin(&s->member, now);
     }
 }
 
@@ -143,19 +142,6 @@ test_endless_kernel_excludes_none(void **state)
     assert_true(all[1].used > 1800 * TP_CLOCK_MS);
 }
 
-/* A heavy session whose kernels wait for its client takes nothing from others. */
-static void
-test_kernels_that_wait_for_events(void **state)
-{
-    struct session all[2];
-
-    join(&all[0], 100, 0);
-    all[0].may_wait = true;
-    join(&all[1], 1, TP_CLOCK_MS);
-    run(all, 2, TP_CLOCK_S, 3 * TP_CLOCK_S);
-    assert_true(all[1].used > 1800 * TP_CLOCK_MS);
-}
-
 /* An executor that was killed in its turn. */
 static void
 test_lost_holder(void **state)
@@ -183,8 +169,8 @@ test_hostile_numbers(void **state)
     atomic_store(&page.turns[0], UINT64_MAX);
     run(&all[1], 1, TP_CLOCK_S, 2 * TP_CLOCK_S);
     atomic_store(&all[1].member.slot->weight, 0);
-    tp_share_begin(&all[1].member, false, 3 * TP_CLOCK_S);
-    tp_share_end(&all[1].member, false, 4 * TP_CLOCK_S);
+    tp_share_begin(&all[1].member, 3 * TP_CLOCK_S);
+    tp_share_end(&all[1].member, 4 * TP_CLOCK_S);
     assert_int_equal(tp_share_take(&page, 0, 1), 2); /* slot 1 is taken still */
     tp_share_free(&page, 0);
     tp_share_free(&page, 1);
@@ -236,7 +222,6 @@ main(void)
         SHARE_TEST(test_weights),
         SHARE_TEST(test_newcomer_starts_even),
         SHARE_TEST(test_endless_kernel_excludes_none),
-        SHARE_TEST(test_kernels_that_wait_for_events),
         SHARE_TEST(test_lost_holder),
         SHARE_TEST(test_hostile_numbers),
         SHARE_TEST(test_amounts_of_user),

@@ -40,6 +40,7 @@ tp_exec_event_new(struct tp_exec *x, uint64_t id)
     tp_list_init(&ev->link);
     tp_list_init(&ev->dead_link);
     tp_list_init(&ev->open_link);
+    tp_list_init(&ev->waiters);
     return ev;
 }
 
@@ -53,6 +54,17 @@ free_content(struct tp_exec_event *ev)
     ev->region = NULL;
     ev->content = NULL;
     ev->content_from = NULL;
+}
+
+static void
+free_waits(struct tp_exec_event *ev)
+{
+    if (ev->waits != NULL) { /* as nothing waits for a command without */
+        tp_mutex_lock(&ev->obj.x->done_lock);
+        tp_exec_waits_end(ev);
+        tp_mutex_unlock(&ev->obj.x->done_lock);
+        tp_free(ev->waits);
+    }
 }
 
 /* True for a user event, which has no queue. */
@@ -78,7 +90,7 @@ tp_exec_event_free(struct tp_exec_object *o)
     }
     tp_exec_unref(ev->queue != NULL ? &ev->queue->obj : NULL);
     tp_exec_event_forward(ev, CL_OUT_OF_RESOURCES); /* it cannot end any more */
-    tp_free(ev->waits);
+    free_waits(ev);
     tp_free(ev);
 }
 
@@ -152,9 +164,8 @@ settle_event(struct tp_exec_event *ev, cl_int status)
         }
     }
     if (was_pending) {
-        if (ev->is_kernel) {
-            tp_exec_pace_end(ev->obj.x);
-        }
+        tp_exec_pace_end(ev);
+        tp_exec_waits_end(ev);
         ev->failed = status < 0;
         if (ev->transfer == 0) {
             free_content(ev);
@@ -448,8 +459,8 @@ tp_exec_event_submitted(struct tp_exec_event *ev)
         sweep_completed(q, &dead); /* releases the lock meanwhile */
     }
     tp_list_push_back(&q->pending, &ev->link);
-    if (ev->is_kernel) {
-        tp_exec_pace_begin(x);
+    if (ev->blocked == 0) {
+        tp_exec_pace_begin(ev);
     }
     notify = ev->notify || ev->transfer != 0; /* content follows */
     tp_mutex_unlock(&x->done_lock);

@@ -11,10 +11,16 @@
 struct tp_exec_region;
 struct tp_exec_forward;
 
-/** Events that a command waits for, by tp_exec_event.made. */
+/** An event that a command waits for. */
+struct tp_exec_wait {
+    uint64_t made; /**< its tp_exec_event.made; 0: the command before, in order */
+    struct tp_list link; /**< its waiters, while it is blocked; done_lock */
+    struct tp_exec_event *ev; /**< the command that waits */
+};
+
 struct tp_exec_waits {
     uint32_t count;
-    uint64_t made[];
+    struct tp_exec_wait list[];
 };
 
 enum {
@@ -34,6 +40,8 @@ struct tp_exec_event {
     struct tp_list open_link; /**< exec->user_events, while it is not set; done_lock */
     uint64_t made; /**< sequence number from 1: an event waits only for smaller ones */
     struct tp_exec_waits *waits; /**< what may fail and it waits for, or NULL */
+    struct tp_list waiters; /**< commands that it blocks; done_lock */
+    uint32_t blocked; /**< of its waits: those for blocked events; done_lock */
     const char *call; /**< native call, for error texts */
     bool
         has_waits; /**< waits for other events, so that a lack of progress is no fault */
@@ -45,6 +53,7 @@ struct tp_exec_event {
     bool awaits_frame; /**< counted in frames_awaited while the user event is open */
     bool is_whole; /**< marker or barrier that waits for all earlier commands */
     bool is_kernel; /**< a launch, or the marker after some; counted in pace.c */
+    bool is_paced; /**< counted as under way; done_lock */
     bool is_barrier; /**< out of order: later commands wait for it */
     bool notify; /**< the client wants DONE; done_lock */
     bool done; /**< DONE has been appended; done_lock */
@@ -151,12 +160,6 @@ struct tp_exec_queue *tp_exec_next_busy(struct tp_exec *x, struct tp_exec_queue 
  *  @param awaits_frame  a frame of the command stream sets it, or brings its content */
 void tp_exec_user_event_open(struct tp_exec_event *ev, bool awaits_frame);
 /**
- * Records the wait list of a command that is about to be submitted, while a user event is
- * open. Reader only. @param wait  ids of events in the table
- * @return 0 or CL_OUT_OF_HOST_MEMORY
- */
-int32_t tp_exec_waits_keep(struct tp_exec_event *ev, const struct tp_wire_u64s *wait);
-/**
  * Fails all pending commands that wait for an event that has failed, directly or through
  * others, whatever the driver makes of them: NVIDIA's completes some of them. Call it before
  * the driver hears of the failure. Any thread, without locks.
@@ -168,6 +171,18 @@ void tp_exec_user_event_end(struct tp_exec_event *ev, cl_int status);
  *  more than once. Any thread, without locks; the caller holds @p ev. */
 void tp_exec_user_event_close(struct tp_exec_event *ev);
 
+/* ---- waits.c ---- */
+
+/**
+ * Records the wait list of a command that is about to be submitted, while a user event is
+ * open. Reader only. @param wait  ids of events in the table
+ * @return 0 or CL_OUT_OF_HOST_MEMORY
+ */
+int32_t tp_exec_waits_keep(struct tp_exec_event *ev, const struct tp_wire_u64s *wait);
+/** Unblocks what waits for a command that has ended, or for a user event that is no longer
+ *  open. Under done_lock. */
+void tp_exec_waits_end(struct tp_exec_event *ev);
+
 /* ---- pace.c ---- */
 
 /**
@@ -175,9 +190,10 @@ void tp_exec_user_event_close(struct tp_exec_event *ev);
  * the driver. Reader only. @return true: the kernel needs an event with a callback
  */
 bool tp_exec_pace(struct tp_exec_queue *q);
-/** Counts a kernel that is pending, or has ended. Any thread. */
-void tp_exec_pace_begin(struct tp_exec *x);
-void tp_exec_pace_end(struct tp_exec *x);
+/** Counts a kernel that is pending and not blocked, or has ended. Nothing for other commands.
+ *  Under done_lock. */
+void tp_exec_pace_begin(struct tp_exec_event *ev);
+void tp_exec_pace_end(struct tp_exec_event *ev);
 
 /* ---- held_events.c ---- */
 

@@ -30,12 +30,6 @@ device_of(const struct tp_exec_queue *q)
     return (d->sub != NULL ? UINT32_MAX : d->number) % TP_SHARE_DEVICES;
 }
 
-static bool
-may_wait_for_client(struct tp_exec *x)
-{
-    return atomic_load(&x->user_events_open) > 0;
-}
-
 /* True if the client has closed the connection: its kernels need not run in turn, as the
  * session ends once its frames are read. */
 static bool
@@ -110,17 +104,23 @@ tp_exec_pace(struct tp_exec_queue *q)
 }
 
 void
-tp_exec_pace_begin(struct tp_exec *x)
+tp_exec_pace_begin(struct tp_exec_event *ev)
 {
-    if (x->share.slot != NULL) {
-        tp_share_begin(&x->share, may_wait_for_client(x), tp_clock_ns());
+    struct tp_exec *x = ev->obj.x;
+
+    tp_assert_locked(&x->done_lock);
+    if (ev->is_kernel && !ev->is_paced && x->share.slot != NULL) {
+        ev->is_paced = true;
+        tp_share_begin(&x->share, tp_clock_ns());
     }
 }
 
 void
-tp_exec_pace_end(struct tp_exec *x)
+tp_exec_pace_end(struct tp_exec_event *ev)
 {
-    if (x->share.slot != NULL) {
-        tp_share_end(&x->share, may_wait_for_client(x), tp_clock_ns());
+    tp_assert_locked(&ev->obj.x->done_lock);
+    if (ev->is_paced) {
+        ev->is_paced = false;
+        tp_share_end(&ev->obj.x->share, tp_clock_ns());
     }
 }

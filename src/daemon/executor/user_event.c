@@ -33,6 +33,7 @@ tp_exec_user_event_close(struct tp_exec_event *ev)
     tp_mutex_lock(&x->done_lock);
     was_open = tp_list_is_linked(&ev->open_link);
     tp_list_remove(&ev->open_link);
+    tp_exec_waits_end(ev);
     tp_mutex_unlock(&x->done_lock);
     if (was_open) {
         atomic_fetch_sub(&x->user_events_open, 1);
@@ -67,6 +68,7 @@ tp_exec_on_user_event_create(struct tp_exec *x,
     }
     tp_list_init(&ev->link);
     tp_list_init(&ev->open_link);
+    tp_list_init(&ev->waiters);
     ev->made = atomic_fetch_add(&x->events_made, 1) + 1;
     atomic_init(&ev->seen, CL_QUEUED);
     error = tp_exec_find(x, m->context, TP_WIRE_KIND_CONTEXT, &c);

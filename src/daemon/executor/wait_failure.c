@@ -5,40 +5,16 @@
  * while a user event is open: without one, no command waits for a failure that the driver
  * does not cause itself.
  */
-#include "base/alloc.h"
 #include "base/container/map.h"
 #include "daemon/executor/events.h"
 #include "daemon/executor/executor.h"
-
-int32_t
-tp_exec_waits_keep(struct tp_exec_event *ev, const struct tp_wire_u64s *wait)
-{
-    struct tp_exec *x = ev->obj.x;
-
-    if (wait->count == 0 || atomic_load(&x->user_events_open) == 0) {
-        return 0;
-    }
-    ev->waits = tp_malloc(sizeof(*ev->waits) + wait->count * sizeof(ev->waits->made[0]),
-                          "wait list");
-    if (ev->waits == NULL) {
-        return CL_OUT_OF_HOST_MEMORY;
-    }
-    ev->waits->count = wait->count;
-    for (uint32_t i = 0; i < wait->count; i++) {
-        const struct tp_exec_event *other =
-            tp_map_get(&x->objects, tp_wire_u64_at(wait, i));
-
-        ev->waits->made[i] = other->made;
-    }
-    return 0;
-}
 
 /* True if the command waits for an event in @p failed. */
 static bool
 waits_for_failed(const struct tp_exec_event *ev, const struct tp_map *failed)
 {
     for (uint32_t i = 0; ev->waits != NULL && i < ev->waits->count; i++) {
-        if (tp_map_get(failed, ev->waits->made[i]) != NULL) {
+        if (tp_map_get(failed, ev->waits->list[i].made) != NULL) {
             return true;
         }
     }
