@@ -356,6 +356,28 @@ watch_awaited(struct tp_exec_event *ev)
     }
 }
 
+/*
+ * Stores the end of the commands before @p ev that share its native event. In its callback
+ * the driver must not be asked for that event: rusticl holds the event's lock then. Under
+ * done_lock.
+ */
+static void
+note_shared(const struct tp_exec_event *ev, cl_int status)
+{
+    const struct tp_list *pos = ev->link.prev;
+
+    while (ev->queue != NULL && ev->native != NULL && tp_list_is_linked(&ev->link) &&
+           pos != &ev->queue->pending) {
+        struct tp_exec_event *shares = tp_list_entry(pos, struct tp_exec_event, link);
+
+        if (shares->native != ev->native) {
+            break;
+        }
+        atomic_store(&shares->seen, status);
+        pos = pos->prev;
+    }
+}
+
 void
 tp_exec_event_complete(struct tp_exec_event *ev, cl_int status)
 {
@@ -370,6 +392,7 @@ tp_exec_event_complete(struct tp_exec_event *ev, cl_int status)
         tp_exec_event_take_stamps(ev);
     }
     tp_mutex_lock(&x->done_lock);
+    note_shared(ev, status);
     awaited = settle_in_order(ev, status, failed, &dead);
     tp_mutex_unlock(&x->done_lock);
     finish_all(x, &dead);
