@@ -217,6 +217,9 @@ prepare(struct tp_icd_op *op)
 static void
 settle(struct tp_icd_op *op)
 {
+    if (op->id_count > 0) {
+        op->q->gated_seq = op->ev != NULL ? op->ev->seq : op->q->next_seq + 1;
+    }
     for (size_t i = 0; i < op->use_count; i++) {
         tp_icd_mem_used(op, &op->uses[i]);
     }

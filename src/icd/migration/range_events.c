@@ -74,16 +74,27 @@ tp_icd_span_events_reserve(struct tp_icd_span_events *set)
     return CL_SUCCESS;
 }
 
+/** True if @p ev, which is newer, can stand for an event of the set. */
+static bool
+replaces(const struct _cl_event *ev, struct tp_icd_span span,
+         const struct tp_icd_span_event *old)
+{
+    if (old->ev == ev) {
+        return true;
+    }
+    return old->ev->queue == ev->queue && tp_icd_queue_in_order(ev->queue) &&
+           (old->ev->seq >= ev->queue->gated_seq ||
+            (old->span.from >= span.from && old->span.to <= span.to));
+}
+
 void
 tp_icd_span_events_add(struct tp_icd_span_events *set, struct _cl_event *ev,
                        struct tp_icd_span span)
 {
-    bool in_order = tp_icd_queue_in_order(ev->queue);
-
     for (size_t i = set->count; i-- != 0;) {
         struct tp_icd_span_event *old = &set->list[i];
 
-        if (old->ev == ev || (in_order && old->ev->queue == ev->queue)) {
+        if (replaces(ev, span, old)) {
             span.from = TP_MIN(span.from, old->span.from);
             span.to = TP_MAX(span.to, old->span.to);
             drop_at(set, i);

@@ -37,8 +37,9 @@ bool tp_icd_span_events_take(struct tp_icd_span_events *set, const struct _cl_ev
                              struct tp_icd_span *ret_span);
 /** Makes room for one more. CL_SUCCESS, CL_OUT_OF_HOST_MEMORY. */
 cl_int tp_icd_span_events_reserve(struct tp_icd_span_events *set);
-/** Adds an event once, and holds it; there must be room. An event of an in-order queue
- *  replaces the earlier ones of that queue, and takes over their spans. */
+/** Adds an event once, and holds it; there must be room. An event of an in-order queue takes
+ *  over the spans of earlier ones of that queue that lie in its own, or after which no command
+ *  of the queue waits for more than the queue: else a part would wait for other parts. */
 void tp_icd_span_events_add(struct tp_icd_span_events *set, struct _cl_event *ev,
                             struct tp_icd_span span);
 

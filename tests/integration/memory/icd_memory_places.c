@@ -182,6 +182,68 @@ chain_behind_a_user_event(void **state)
     free(got);
 }
 
+/** A part moves to the other server while a command on another part waits for the program. */
+static void
+part_moves_while_another_waits(void **state)
+{
+    const size_t part = 4096, count = part / 4;
+    const int outcomes[] = {CL_COMPLETE, -7};
+    cl_kernel add = kernel_new(&both, "add");
+    uint8_t *got = malloc(part);
+    uint32_t *model = calloc(4 * count, 4);
+
+    (void)state;
+    for (int round = 0; round < 4; round++) {
+        cl_mem mem = buffer_new(&both, CL_MEM_COPY_HOST_PTR, 4 * part, model), sub[2];
+        cl_event user, added, waits, moved;
+        cl_uint seven = 7;
+        cl_int err, status;
+
+        for (size_t i = 0; i < 2; i++) {
+            cl_buffer_region region = {2 * i * part, part};
+
+            sub[i] =
+                clCreateSubBuffer(mem, 0, CL_BUFFER_CREATE_TYPE_REGION, &region, &err);
+            ok(err);
+        }
+        user = clCreateUserEvent(both.ctx, &err);
+        ok(err);
+        ok(clSetKernelArg(add, 0, sizeof(sub[0]), &sub[0]));
+        ok(clSetKernelArg(add, 1, sizeof(seven), &seven));
+        ok(clEnqueueNDRangeKernel(both.queues[1], add, 1, NULL, &count, NULL, 0, NULL,
+                                  &added));
+        ok(clSetKernelArg(add, 0, sizeof(sub[1]), &sub[1]));
+        ok(clEnqueueNDRangeKernel(both.queues[1], add, 1, NULL, &count, NULL, 1, &user,
+                                  &waits));
+        ok(clFlush(both.queues[1]));
+        ok(clEnqueueReadBuffer(both.queues[0], sub[0], CL_FALSE, 0, part, got, 1,
+                               &added, &moved));
+        ok(clFlush(both.queues[0]));
+        if (round < 2) { /* it must not wait for the user event */
+            ok(clWaitForEvents(1, &moved));
+        }
+        ok(clSetUserEventStatus(user, outcomes[round % 2]));
+        ok(clWaitForEvents(1, &moved));
+        for (size_t k = 0; k < count; k++) {
+            assert_int_equal(((uint32_t *)(void *)got)[k], 7);
+        }
+        (void)clWaitForEvents(1, &waits);
+        ok(clGetEventInfo(waits, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof(status),
+                          &status, NULL));
+        assert_int_equal(status < 0, outcomes[round % 2] < 0);
+        ok(clReleaseEvent(user));
+        ok(clReleaseEvent(added));
+        ok(clReleaseEvent(waits));
+        ok(clReleaseEvent(moved));
+        ok(clReleaseMemObject(sub[0]));
+        ok(clReleaseMemObject(sub[1]));
+        ok(clReleaseMemObject(mem));
+    }
+    ok(clReleaseKernel(add));
+    free(model);
+    free(got);
+}
+
 static void
 migrations(void **state)
 {
@@ -435,6 +497,7 @@ arguments_do_not_keep_buffers(void **state)
 const struct CMUnitTest place_tests[] = {
     cmocka_unit_test(random_commands),
     cmocka_unit_test(random_commands_of_many_threads),
+    cmocka_unit_test(part_moves_while_another_waits),
     cmocka_unit_test(migrations),
     cmocka_unit_test(ping_pong),
     cmocka_unit_test(halves_on_two_servers),
