@@ -171,7 +171,10 @@ TELPHER_CALL uint32_t telpher_mdr_home(const telpher_mdr *mdr,
  * @return TELPHER_OK (queued or sent; on_done will be called if it is set), TELPHER_ERR_RANGE
  *         (no such element or entry, parameters or buffers too many), TELPHER_ERR_INVALID (the
  *         entry takes other parameters, or no buffers), TELPHER_ERR_PEER_LOST,
- *         TELPHER_ERR_NO_MEMORY; after an error on_done is not called
+ *         TELPHER_ERR_NO_MEMORY; after an error on_done is not called. While messages that wait
+ *         in this process take TELPHER_MDR_MEMORY, entries that may wait and the main function
+ *         are held back in the call; others get TELPHER_ERR_AGAIN: invoke later, from an entry
+ *         that may wait or telpher_mdr_idle_set()'s function
  */
 TELPHER_CALL telpher_status telpher_mdr_invoke(telpher_mdr *mdr,
                                                const telpher_mdr_array *array,

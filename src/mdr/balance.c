@@ -101,7 +101,7 @@ send_loads(telpher_mdr *mdr, struct tp_mdr_array_state *a, uint8_t kind, uint32_
 {
     const struct tp_mdr_header h = {
         .kind = kind, .root = mdr->rank, .id = a->proxy.id, .moves = a->spreads};
-    struct tp_mdr_message *m = tp_mdr_message_create(&h, NULL, 0);
+    struct tp_mdr_message *m = tp_mdr_message_create(mdr, &h, NULL, 0);
 
     if (m == NULL) {
         free(loads);
@@ -220,8 +220,8 @@ tp_mdr_resume(telpher_mdr *mdr, struct tp_mdr_element *e)
 
     e->sync = TP_MDR_RUNS;
     e->ns = 0;
-    status = telpher_mdr_invoke(mdr, &e->array->proxy, e->index, e->resume, NULL, 0,
-                                NULL, 0, NULL);
+    status = tp_mdr_invoke(mdr, &e->array->proxy, e->index, e->resume, NULL, 0, NULL, 0,
+                           NULL);
     if (status != TELPHER_OK && !mdr->exiting) {
         tp_mdr_fail(mdr, status, "an object cannot resume");
     }

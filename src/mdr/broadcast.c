@@ -164,7 +164,8 @@ static bool
 remember(telpher_mdr *mdr, struct tp_mdr_array_state *a,
          const struct tp_mdr_delivery *d)
 {
-    struct tp_mdr_message *m = tp_mdr_message_create(d->h, d->params, d->params_len);
+    struct tp_mdr_message *m =
+        tp_mdr_message_create(mdr, d->h, d->params, d->params_len);
 
     if (m == NULL) {
         tp_mdr_fail(mdr, TELPHER_ERR_NO_MEMORY, "no memory for a message to all");
@@ -226,6 +227,17 @@ tp_mdr_invoke_all(telpher_mdr *mdr, struct tp_mdr_array_state *a,
 telpher_status
 telpher_mdr_broadcast(telpher_mdr *mdr, const telpher_mdr_array *array, uint32_t entry,
                       const void *params, size_t params_len)
+{
+    telpher_status status = tp_mdr_hold(mdr);
+
+    return status == TELPHER_OK
+               ? tp_mdr_broadcast(mdr, array, entry, params, params_len)
+               : status;
+}
+
+telpher_status
+tp_mdr_broadcast(telpher_mdr *mdr, const telpher_mdr_array *array, uint32_t entry,
+                 const void *params, size_t params_len)
 {
     struct tp_mdr_header h = {.kind = TP_MDR_BROADCAST,
                               .entry = (uint16_t)entry,

@@ -85,7 +85,47 @@ void tp_mdr_balance_greedy(telpher_mdr_load *loads, size_t count, uint32_t size,
 void tp_mdr_balance_refine(telpher_mdr_load *loads, size_t count, uint32_t size,
                            void *user);
 
+/* ---- future.c ---- */
+
+void tp_mdr_future_receive(telpher_mdr *mdr, const struct tp_mdr_header *h,
+                           const void *data, size_t len);
+void tp_mdr_futures_fini(telpher_mdr *mdr);
+
+/* ---- quiescence.c ---- */
+
+void tp_mdr_quiescence_receive(telpher_mdr *mdr, const struct tp_mdr_header *h,
+                               const void *params, size_t len);
+/** Answers a poll; the caller has nothing to run or send. @return false: there was none */
+bool tp_mdr_quiescence_idle(telpher_mdr *mdr);
+
+/* ---- send.c ---- */
+
+/** telpher_mdr_invoke() that is not held back: for the runtime's own messages. */
+telpher_status tp_mdr_invoke(telpher_mdr *mdr, const telpher_mdr_array *array,
+                             telpher_mdr_index index, uint32_t entry,
+                             const void *params, size_t params_len,
+                             const telpher_msg_buffer *buffers, size_t buffer_count,
+                             const telpher_xfer_params *xfer);
+
+/* ---- hold.c ---- */
+
+/**
+ * Holds back the caller, which wants to send, while messages that wait in this process take
+ * TELPHER_MDR_MEMORY.
+ * @return OK, AGAIN: the entry may not wait, CANCELED: the run ends
+ */
+telpher_status tp_mdr_hold(telpher_mdr *mdr);
+/** Lets held callers go on. @p worked: this turn did something. @return true if one was held */
+bool tp_mdr_hold_end(telpher_mdr *mdr, bool worked);
+/** Receives from other processes, less often while messages of theirs wait for memory.
+ *  @return true if something came */
+bool tp_mdr_hold_progress(telpher_mdr *mdr, bool worked);
+
 /* ---- broadcast.c ---- */
+
+/** telpher_mdr_broadcast() that is not held back: for the runtime's own messages. */
+telpher_status tp_mdr_broadcast(telpher_mdr *mdr, const telpher_mdr_array *array,
+                                uint32_t entry, const void *params, size_t params_len);
 
 /** Handles BROADCAST. */
 void tp_mdr_invoke_all(telpher_mdr *mdr, struct tp_mdr_array_state *a,

@@ -50,6 +50,10 @@ telpher_mdr_channel_send(telpher_mdr_call *call, const telpher_mdr_channel *chan
             "a channel to an array of no class, or more than %d buffers",
             TELPHER_MSG_BUFFERS);
     }
+    status = tp_mdr_hold(call->mdr); /* afterwards the number of the message counts */
+    if (status != TELPHER_OK) {
+        return status;
+    }
     s = (struct tp_mdr_sent){call->array.id, call->index, channel->number, end->sent};
     status = tp_mdr_send_element(call->mdr, &channel->array, channel->index,
                                  TP_MDR_CHANNEL, 0, &o);

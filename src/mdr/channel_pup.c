@@ -21,7 +21,7 @@ pup_message(telpher_mdr_pup *pup, struct tp_list *list, struct tp_mdr_message *m
     telpher_mdr_pup_bytes(pup, &count, sizeof(count));
     if (m == NULL) {
         m = count <= TELPHER_MSG_BUFFERS && len <= (size_t)(pup->end - pup->at)
-                ? tp_mdr_message_create(&h, pup->at, len)
+                ? tp_mdr_message_create(pup->mdr, &h, pup->at, len)
                 : NULL;
         if (m == NULL) {
             pup->status = TELPHER_ERR_NO_MEMORY;

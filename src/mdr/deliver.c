@@ -242,7 +242,7 @@ receive_staged(telpher_mdr *mdr, const telpher_msg *msg)
 {
     const struct tp_mdr_header *h = msg->params;
     struct tp_mdr_message *m =
-        tp_mdr_message_create(h, h + 1, msg->params_len - sizeof(*h));
+        tp_mdr_message_create(mdr, h, h + 1, msg->params_len - sizeof(*h));
 
     if (m == NULL) {
         free_staged(mdr, msg);
@@ -254,6 +254,7 @@ receive_staged(telpher_mdr *mdr, const telpher_msg *msg)
     m->status = msg->status;
     for (uint32_t i = 0; i < msg->buffer_count; i++) {
         m->buffers[i] = msg->buffers[i];
+        tp_mdr_message_charge(m, msg->buffers[i].len);
         if (m->buffers[i].data == NULL && m->buffers[i].len != 0) {
             m->status = TELPHER_ERR_NO_MEMORY;
         }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Futures: values that arrive later, for light threads that wait. */
-#include "mdr/mdr_int.h"
+#include "mdr/object_int.h"
 
 #include <string.h>
 

@@ -93,7 +93,7 @@ tp_mdr_keep(telpher_mdr *mdr, struct tp_mdr_delivery *d)
     struct tp_mdr_message *m = d->kept;
 
     if (m == NULL) { /* it has no buffers: those are kept from the start */
-        m = tp_mdr_message_create(d->h, d->params, d->params_len);
+        m = tp_mdr_message_create(mdr, d->h, d->params, d->params_len);
     }
     if (m == NULL) {
         tp_mdr_fail(mdr, TELPHER_ERR_NO_MEMORY, "no memory for a message");
@@ -108,7 +108,7 @@ start_light(telpher_mdr *mdr, struct tp_mdr_element *e, const telpher_mdr_entry 
             telpher_mdr_call *call, const struct tp_mdr_delivery *d)
 {
     struct tp_mdr_message *m =
-        tp_mdr_message_create(d->h, call->params, call->params_len);
+        tp_mdr_message_create(mdr, d->h, call->params, call->params_len);
 
     if (m == NULL) {
         tp_mdr_fail(mdr, TELPHER_ERR_NO_MEMORY, "no memory for a light thread");

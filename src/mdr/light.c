@@ -93,6 +93,15 @@ tp_mdr_lights_run(telpher_mdr *mdr)
     return ran;
 }
 
+bool
+tp_mdr_light_may_wait(const telpher_mdr *mdr)
+{
+    const struct tp_mdr_waiting_entry *e =
+        mdr->lights.current != NULL ? mdr->lights.current->arg : NULL;
+
+    return e != NULL && mdr->where == &e->where;
+}
+
 telpher_status
 tp_mdr_light_suspend(telpher_mdr *mdr)
 {

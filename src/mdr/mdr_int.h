@@ -35,7 +35,7 @@ enum tp_mdr_balancer {
 struct tp_mdr_settings {
     int credits, threads;
     int balancer; /**< enum tp_mdr_balancer */
-    size_t stack_bytes;
+    size_t stack_bytes, kept_bytes;
     char *checkpoint_text; /**< only while settings are read */
     char checkpoint[TP_MDR_FOLDER_BYTES]; /**< folder, or "" */
 };
@@ -97,6 +97,8 @@ struct tp_mdr_message {
     struct tp_list link;
     struct tp_mdr_header header;
     size_t params_len;
+    uint64_t *kept_bytes,
+        bytes; /**< mdr->kept_bytes, and what this message adds to it */
     telpher_msg_buffer buffers[TELPHER_MSG_BUFFERS];
     uint32_t buffer_count;
     bool owns_buffers; /**< of malloc(), received before the object was known */
@@ -182,6 +184,8 @@ struct telpher_mdr {
 
     struct tp_lights lights;
     struct tp_list starved; /**< entries that wait for a free light thread */
+    struct tp_list held; /**< light threads that may send when less memory is used */
+    uint64_t kept_bytes; /**< memory of messages that wait in this process */
 
     struct tp_mdr_slot *slots;
     uint32_t slot_count, free_slot;
@@ -226,8 +230,16 @@ void tp_mdr_receive(telpher_context *ctx, telpher_msg *msg, void *user);
 /* ---- send.c ---- */
 
 /** Copies a message. @return NULL: no memory */
-struct tp_mdr_message *tp_mdr_message_create(const struct tp_mdr_header *h,
+struct tp_mdr_message *tp_mdr_message_create(telpher_mdr *mdr,
+                                             const struct tp_mdr_header *h,
                                              const void *params, size_t params_len);
+/** Counts @p bytes more as memory of a message, until it is destroyed. */
+static inline void
+tp_mdr_message_charge(struct tp_mdr_message *m, size_t bytes)
+{
+    m->bytes += bytes;
+    *m->kept_bytes += bytes;
+}
 /** Calls on_done, if it is set and was not called. */
 void tp_mdr_message_done(struct tp_mdr_message *m, telpher_status status);
 /** A message whose on_done was not called is canceled. */
@@ -279,22 +291,11 @@ void tp_mdr_light_start(telpher_mdr *mdr, const telpher_mdr_call *call,
                         telpher_mdr_entry_fn run, struct tp_mdr_message *m);
 /** Runs light threads that are ready. @return true if one ran */
 bool tp_mdr_lights_run(telpher_mdr *mdr);
+/** Whether the entry that runs may wait: not one below it, in a callback. */
+bool tp_mdr_light_may_wait(const telpher_mdr *mdr);
 /** Suspends the light thread that runs. @return OK, CANCELED: the run ends */
 telpher_status tp_mdr_light_suspend(telpher_mdr *mdr);
 /** Ends all light threads: their waits return CANCELED. */
 void tp_mdr_lights_cancel(telpher_mdr *mdr);
-
-/* ---- future.c ---- */
-
-void tp_mdr_future_receive(telpher_mdr *mdr, const struct tp_mdr_header *h,
-                           const void *data, size_t len);
-void tp_mdr_futures_fini(telpher_mdr *mdr);
-
-/* ---- quiescence.c ---- */
-
-void tp_mdr_quiescence_receive(telpher_mdr *mdr, const struct tp_mdr_header *h,
-                               const void *params, size_t len);
-/** Answers a poll; the caller has nothing to run or send. @return false: there was none */
-bool tp_mdr_quiescence_idle(telpher_mdr *mdr);
 
 #endif

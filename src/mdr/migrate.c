@@ -58,7 +58,7 @@ migrant_of(telpher_mdr *mdr, struct tp_mdr_element *e)
         .inserted = e->inserted,
         .before_ns = e->before_ns,
         .resume = e->sync == TP_MDR_RESUMES ? e->resume + 1u : 0};
-    struct tp_mdr_message *m = tp_mdr_message_create(&h, &head, sizeof(head));
+    struct tp_mdr_message *m = tp_mdr_message_create(mdr, &h, &head, sizeof(head));
     telpher_status status = TELPHER_ERR_NO_MEMORY;
 
     if (m != NULL) {

@@ -6,7 +6,7 @@
  *
  * Source: F. Mattern, "Algorithms for distributed termination detection", 1987 (four counters).
  */
-#include "mdr/mdr_int.h"
+#include "mdr/object_int.h"
 
 #include <string.h>
 

@@ -81,10 +81,10 @@ send_result(telpher_mdr *mdr, const struct tp_mdr_reduction *r)
     if (t->kind == TELPHER_MDR_TO_FUTURE) {
         status = telpher_mdr_future_set(mdr, t->future, r->data, r->len);
     } else if (t->kind == TELPHER_MDR_TO_ELEMENT) {
-        status = telpher_mdr_invoke(mdr, &t->array, t->index, t->entry, r->data, r->len,
-                                    NULL, 0, NULL);
+        status = tp_mdr_invoke(mdr, &t->array, t->index, t->entry, r->data, r->len,
+                               NULL, 0, NULL);
     } else {
-        status = telpher_mdr_broadcast(mdr, &t->array, t->entry, r->data, r->len);
+        status = tp_mdr_broadcast(mdr, &t->array, t->entry, r->data, r->len);
     }
     if (status != TELPHER_OK && !mdr->exiting) {
         tp_mdr_fail(mdr, status, "the result of a reduction cannot be sent");

@@ -120,6 +120,7 @@ telpher_mdr_create(telpher_context *ctx, telpher_mdr **ret_mdr, telpher_error *e
         tp_list_init(&mdr->later[i]);
     }
     tp_list_init(&mdr->starved);
+    tp_list_init(&mdr->held);
     tp_list_init(&mdr->leaving);
     tp_list_init(&mdr->partial);
     mdr->free_slot = UINT32_MAX;
@@ -240,13 +241,14 @@ run_turn(telpher_mdr *mdr)
     worked = tp_mdr_flush(mdr) || worked;
     worked = tp_mdr_leave(mdr) || worked;
     worked = tp_mdr_sync_reports(mdr) || worked;
-    worked = telpher_progress(mdr->ctx) != 0 || worked;
+    worked = tp_mdr_hold_progress(mdr, worked) || worked;
     if (++mdr->turns % TURNS == 0) {
         check_peers(mdr);
     }
     if (!mdr->exiting && (!worked || mdr->turns % FLUSH_TURNS == 0)) {
         worked = tp_mdr_reductions_flush(mdr) || worked;
     }
+    worked = tp_mdr_hold_end(mdr, worked) || worked;
     if (worked || mdr->exiting || tp_mdr_later_run(mdr)) {
         return;
     }

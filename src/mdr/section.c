@@ -65,6 +65,9 @@ telpher_mdr_section_broadcast(telpher_mdr *mdr, const telpher_mdr_section *secti
     telpher_status status =
         tp_mdr_check_call(mdr, &section->array, entry, params_len, 0);
 
+    if (status == TELPHER_OK) {
+        status = tp_mdr_hold(mdr);
+    }
     return status == TELPHER_OK ? send_to_all(mdr, section, TP_MDR_BROADCAST,
                                               TP_MDR_MEMBERS, entry, params, params_len)
                                 : status;

@@ -9,7 +9,7 @@
 
 /* A message with room for parameters. */
 static struct tp_mdr_message *
-allocate(const struct tp_mdr_header *h, size_t params_len)
+allocate(telpher_mdr *mdr, const struct tp_mdr_header *h, size_t params_len)
 {
     size_t head = (sizeof(struct tp_mdr_message) + 15) & ~(size_t)15;
     struct tp_mdr_message *m = tp_alloc_aligned(16, head + params_len, "mdr message");
@@ -19,15 +19,17 @@ allocate(const struct tp_mdr_header *h, size_t params_len)
         tp_list_init(&m->link);
         m->header = *h;
         m->params_len = params_len;
+        m->kept_bytes = &mdr->kept_bytes;
+        tp_mdr_message_charge(m, head + params_len);
     }
     return m;
 }
 
 struct tp_mdr_message *
-tp_mdr_message_create(const struct tp_mdr_header *h, const void *params,
-                      size_t params_len)
+tp_mdr_message_create(telpher_mdr *mdr, const struct tp_mdr_header *h,
+                      const void *params, size_t params_len)
 {
-    struct tp_mdr_message *m = allocate(h, params_len);
+    struct tp_mdr_message *m = allocate(mdr, h, params_len);
 
     if (m != NULL && params_len != 0) {
         memcpy(tp_mdr_message_params(m), params, params_len);
@@ -59,6 +61,7 @@ tp_mdr_message_destroy(struct tp_mdr_message *m)
     if (m->element != NULL) {
         m->element->uses--;
     }
+    *m->kept_bytes -= m->bytes;
     tp_free(m);
 }
 
@@ -122,9 +125,9 @@ send_now(telpher_mdr *mdr, uint32_t rank, uint32_t handler,
 
 /* Copies a message to send it later. */
 static struct tp_mdr_message *
-keep(const struct tp_mdr_outgoing *o)
+keep(telpher_mdr *mdr, const struct tp_mdr_outgoing *o)
 {
-    struct tp_mdr_message *m = allocate(o->h, o->head_len + o->params_len);
+    struct tp_mdr_message *m = allocate(mdr, o->h, o->head_len + o->params_len);
 
     if (m == NULL) {
         return NULL;
@@ -156,7 +159,7 @@ send_work(telpher_mdr *mdr, uint32_t rank, const struct tp_mdr_outgoing *o)
         status = send_now(mdr, rank, TP_MDR_WORK_HANDLER, o);
     }
     if (status == TELPHER_ERR_AGAIN) {
-        m = keep(o);
+        m = keep(mdr, o);
         if (m != NULL) {
             tp_list_push_back(queue, &m->link);
             mdr->queued += rank != mdr->rank;
@@ -389,6 +392,19 @@ telpher_mdr_invoke(telpher_mdr *mdr, const telpher_mdr_array *array,
                    telpher_mdr_index index, uint32_t entry, const void *params,
                    size_t params_len, const telpher_msg_buffer *buffers,
                    size_t buffer_count, const telpher_xfer_params *xfer)
+{
+    telpher_status status = tp_mdr_hold(mdr);
+
+    return status == TELPHER_OK ? tp_mdr_invoke(mdr, array, index, entry, params,
+                                                params_len, buffers, buffer_count, xfer)
+                                : status;
+}
+
+telpher_status
+tp_mdr_invoke(telpher_mdr *mdr, const telpher_mdr_array *array, telpher_mdr_index index,
+              uint32_t entry, const void *params, size_t params_len,
+              const telpher_msg_buffer *buffers, size_t buffer_count,
+              const telpher_xfer_params *xfer)
 {
     struct tp_mdr_outgoing o = {.params = params,
                                 .params_len = params_len,

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Bounds the memory of messages that wait in a process: senders are held back. */
+#include "mdr/object_int.h"
+
+/* Turns between two looks at the network while there is too much to do. */
+#define FULL_TURNS 64
+
+static bool
+is_full(const telpher_mdr *mdr)
+{
+    return mdr->kept_bytes >= mdr->settings.kept_bytes;
+}
+
+telpher_status
+tp_mdr_hold(telpher_mdr *mdr)
+{
+    struct tp_light *light = mdr->lights.current;
+    telpher_status status;
+
+    if (!is_full(mdr) || mdr->exiting) {
+        return TELPHER_OK;
+    }
+    if (!tp_mdr_light_may_wait(mdr)) {
+        return tp_mdr_error(mdr, TELPHER_ERR_AGAIN,
+                            "messages that wait take %llu bytes: send later, or in an "
+                            "entry that waits, or raise TELPHER_MDR_MEMORY",
+                            (unsigned long long)mdr->kept_bytes);
+    }
+    tp_list_push_back(&mdr->held, &light->link);
+    status = tp_mdr_light_suspend(mdr);
+    return status == TELPHER_OK ? status : tp_mdr_error(mdr, status, "the run ends");
+}
+
+/* Nothing that takes memory can become less without those that are held back. */
+static bool
+is_stuck(const telpher_mdr *mdr, bool worked)
+{
+    return !worked && mdr->queued == 0 && mdr->later_count == 0 &&
+           tp_list_is_empty(&mdr->local);
+}
+
+bool
+tp_mdr_hold_end(telpher_mdr *mdr, bool worked)
+{
+    struct tp_list *link = tp_list_first(&mdr->held);
+
+    if (link == NULL || (is_full(mdr) && !is_stuck(mdr, worked))) {
+        return false;
+    }
+    tp_list_remove(link);
+    tp_lights_wake(&mdr->lights, tp_list_entry(link, struct tp_light, link));
+    return true;
+}
+
+bool
+tp_mdr_hold_progress(telpher_mdr *mdr, bool worked)
+{
+    if (is_full(mdr) && (worked || mdr->later_count != 0) &&
+        mdr->turns % FULL_TURNS != 0) {
+        return false;
+    }
+    return telpher_progress(mdr->ctx) != 0;
+}
