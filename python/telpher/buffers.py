@@ -82,6 +82,9 @@ def is_device(obj):
 
 def address_of(obj, writable=False):
     """(pointer, bytes, what keeps the memory alive) of an object's data; no copy is made."""
+    if type(obj) is bytearray:
+        view = ffi.from_buffer(obj)
+        return view, len(view), view
     pointer = getattr(obj, "_telpher_pointer", None)
     if pointer is not None:
         return pointer, obj.nbytes, obj

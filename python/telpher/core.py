@@ -12,6 +12,8 @@ from .errors import check, error
 
 ANY = 0xFFFFFFFF  # any rank, or all
 KINDS = {"host": 0, "opencl": 1, "cuda": 2, "sim": 3}
+_IN_PROGRESS, _TIMEOUT = lib.TELPHER_IN_PROGRESS, lib.TELPHER_ERR_TIMEOUT
+_REQUEST, _LENGTH = ffi.typeof("telpher_request **"), ffi.typeof("size_t *")
 _SLICE_NS = 50_000_000  # a wait looks for signals this often
 
 
@@ -25,7 +27,7 @@ def _wait(timeout, call):
     while True:
         left = _SLICE_NS if end is None else max(0, min(_SLICE_NS, end - time.monotonic_ns()))
         status = call(left)
-        if status != lib.TELPHER_ERR_TIMEOUT or (end is not None and time.monotonic_ns() >= end):
+        if status != _TIMEOUT or (end is not None and time.monotonic_ns() >= end):
             return status
 
 
@@ -125,9 +127,12 @@ class Request:
     def wait(self, timeout=None):
         """Progresses until it is complete. @return bytes that were moved. Raises TimedOut, PeerLost, …"""
         if self._length is None:
-            raw = self._request()
-            status = _wait(timeout, lambda ns: lib.telpher_request_wait(raw, ns, self._len()))
-            if status == lib.TELPHER_ERR_TIMEOUT:
+            raw, out = self._request(), self._len()
+            slice_ns = _SLICE_NS if timeout is None else min(_SLICE_NS, _nanoseconds(timeout))
+            status = lib.telpher_request_wait(raw, slice_ns, out)
+            if status == _TIMEOUT:
+                status = _wait(timeout, lambda ns: lib.telpher_request_wait(raw, ns, out))
+            if status == _TIMEOUT:
                 raise error(status, "the transfer goes on")
             self._finish(status)
         return self._length
@@ -138,11 +143,11 @@ class Request:
         return self._context._raw and self._raw  # a closed context raises: its transfers are gone
 
     def _len(self):
-        self._out = ffi.new("size_t *")
+        self._out = ffi.new(_LENGTH)
         return self._out
 
     def _finish(self, status):
-        if status == lib.TELPHER_IN_PROGRESS:
+        if status == _IN_PROGRESS:
             return False
         self._raw = self._keep = None
         self._length = self._out[0]
@@ -169,7 +174,7 @@ class Channel:
     def send(self, source):
         """Starts to send a buffer. @return Request"""
         pointer, size, keep = address_of(source)
-        request = ffi.new("telpher_request **")
+        request = ffi.new(_REQUEST)
         raw = self.context._raw
         status = check(lib.telpher_channel_send(self._raw, pointer, size, ffi.NULL, request), raw)
         return Request(self.context, request[0], (self, keep), size if status == 0 else None)
@@ -177,7 +182,7 @@ class Channel:
     def recv(self, destination):
         """Starts to receive into a buffer. @return Request, whose wait() returns the bytes received"""
         pointer, size, keep = address_of(destination, writable=True)
-        request, length = ffi.new("telpher_request **"), ffi.new("size_t *")
+        request, length = ffi.new(_REQUEST), ffi.new(_LENGTH)
         status = check(lib.telpher_channel_recv(self._raw, pointer, size, ffi.NULL, request, length),
                        self.context._raw)
         return Request(self.context, request[0], (self, keep), length[0] if status == 0 else None)
@@ -207,7 +212,7 @@ class Window:
     def put(self, rank, offset, source, tag=None):
         """Writes a buffer at @offset of @rank's memory; @tag: and notifies it. @return Request"""
         pointer, size, keep = address_of(source)
-        request = ffi.new("telpher_request **")
+        request = ffi.new(_REQUEST)
         if tag is None:
             status = lib.telpher_put(self._raw, rank, offset, pointer, size, ffi.NULL, request)
         else:
@@ -218,7 +223,7 @@ class Window:
     def get(self, rank, offset, destination):
         """Reads from @offset of @rank's memory into a buffer. @return Request"""
         pointer, size, keep = address_of(destination, writable=True)
-        request = ffi.new("telpher_request **")
+        request = ffi.new(_REQUEST)
         status = check(lib.telpher_get(self._raw, rank, offset, pointer, size, ffi.NULL, request),
                        self.context._raw)
         return Request(self.context, request[0], (self, keep), size if status == 0 else None)

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Half a round trip of Python's channels, of ranks and of objects. Run by telpher launch -n 2."""
+"""usage: telpher launch -n 2 -- python3 latency.py ranks|objects [BYTES…]
+
+Half a round trip of Python's channels, of ranks or of objects.
+"""
 import sys
 import time
 
@@ -64,7 +67,9 @@ def objects(_args):
 
 
 if __name__ == "__main__":
-    if "objects" not in sys.argv[1:]:
+    if sys.argv[1:2] == ["ranks"]:
         ranks()
-    if "ranks" not in sys.argv[1:]:
+    elif sys.argv[1:2] == ["objects"]:
         charm.start(objects)
+    else:
+        sys.exit(__doc__)

@@ -6,11 +6,11 @@ import sys
 
 from .._telpher import ffi, lib
 from .chare import how
-from .constants import (ASYNC, CALL_HEAD, CHANNEL_HEAD, FUTURE_HEAD, IN_BUFFER, MANAGER_CLASS, NO_FUTURE, REDUCE_HEAD,
-                        RESULT, WAITS)
+from .constants import (ASYNC, CALL_HEAD, CHANNEL_HEAD, CHANNEL_NAME, FUTURE_HEAD, IN_BUFFER, MANAGER_CLASS, NO_FUTURE,
+                        REDUCE_HEAD, RESULT, WAITS)
 from .proxy import SIZE_OF_PROXY, Proxy, class_of
 from .runtime import charm, trace
-from .waiting import Ends
+from .waiting import End
 from .wire import read_call
 
 _kept = []  # tables that the library keeps pointers to
@@ -18,8 +18,9 @@ _kept = []  # tables that the library keeps pointers to
 
 def mdr_classes():
     any_length, waits = lib.TELPHER_MDR_ANY_LENGTH, 1
-    yield "python object", 8, [("call", lib.mdr_invoke, lib.mdr_post, any_length, 0),
-                               ("channel", lib.mdr_channel, lib.mdr_post, any_length, 0)]
+    yield "python object", 8, [
+        ("call", ffi.addressof(lib, "mdr_run_invoke"), lib.mdr_post, any_length, 0),
+        ("channel", ffi.addressof(lib, "mdr_run_channel"), lib.mdr_post, any_length, 0)]
     yield "python manager", 0, [("start", lib.mdr_start, ffi.NULL, any_length, 0),
                                 ("quiet", lib.mdr_future, ffi.NULL, any_length, 0),
                                 ("future", lib.mdr_future, lib.mdr_post, any_length, 0),
@@ -46,18 +47,15 @@ def register(name, size, entries):
 def _guarded(name):
     """A function that C calls; an exception ends the job."""
     def decorate(function):
-        def run(call):
-            try:
-                function(call)
-            except BaseException as wrong:
-                charm._fail(wrong, trace(wrong))
-        ffi.def_extern(name=name)(run)
+        def failed(_type, wrong, _trace):
+            charm._fail(wrong, trace(wrong))
+        ffi.def_extern(name=name, onerror=failed)(function)
         return function
     return decorate
 
 
-def _key(call):
-    return call.array.id, call.index.at[0], call.index.at[1], call.index.at[2]
+def _params(call):
+    return ffi.unpack(ffi.cast("const char *", call.params), call.params_len)
 
 
 @_guarded("mdr_create")
@@ -80,7 +78,9 @@ def _on_create(call):
         chare = cls.__new__(cls)
     finally:
         charm._making = None
-    charm._objects[_key(call)] = chare
+    number = ffi.cast("uint64_t *", call.self)
+    number[0] = next(charm._object_numbers)
+    charm._objects[number[0]] = chare
     init = cls.__init__
     charm._ready(charm._execute, chare, "__init__", init, how(init), (chare, *args), NO_FUTURE)
 
@@ -96,41 +96,50 @@ def _copy_of(array):
 
 @_guarded("mdr_destroy")
 def _on_destroy(call):
-    charm._objects.pop(_key(call), None)
+    charm._objects.pop(ffi.cast("uint64_t *", call.self)[0], None)
 
 
 @_guarded("mdr_post")
 def _on_post(call):
-    data = ffi.buffer(call.params, call.params_len)
-    kinds = data[1:1 + (data[0][0] & ~IN_BUFFER)] + b"\0"
+    data, buffers, make = _params(call), call.buffers, charm._landing.make
+    count = data[0] & ~IN_BUFFER
     for i in range(call.buffer_count):
-        call.buffers[i].data = charm._landing.make(call.buffers[i].len, kinds[i])
+        buffers[i].data = make(buffers[i].len, data[1 + i] if i < count else 0)
 
 
 @_guarded("mdr_invoke")
-def _on_invoke(call):
-    (method, home, number), args = read_call(call, CALL_HEAD)
-    chare = charm._objects[_key(call)]
+def _on_invoke(call, number, params, length):
+    data = ffi.unpack(params, length)
+    start, args = read_call(call, data, CALL_HEAD.size)
+    method, home, future = CALL_HEAD.unpack_from(data, start)
+    chare = charm._objects[number]
     if method == RESULT:
         chare._telpher_result(*args)
         return
     name, function, how = type(chare)._telpher_methods[method]
-    charm._ready(charm._execute, chare, name, function, how, (chare, *args), (home, number))
+    charm._queue.append((charm._execute, (chare, name, function, how, (chare, *args), (home, future))))
 
 
 @_guarded("mdr_channel")
-def _on_channel(call):
-    (array, x, y, z, number, sequence), values = read_call(call, CHANNEL_HEAD)
-    chare = charm._objects[_key(call)]
-    chare._telpher_channels.setdefault((array, (x, y, z)), Ends()).get(number).put(sequence, values)
+def _on_channel(call, number, params, length):
+    data = ffi.unpack(params, length)
+    start, values = read_call(call, data, CHANNEL_HEAD.size)
+    end = start + CHANNEL_NAME
+    ends = charm._objects[number]._telpher_channels
+    name = data[start:end]
+    if name not in ends:
+        ends[name] = End()
+    ends[name].put(int.from_bytes(data[end:end + 4], "little"), values)
 
 
 @_guarded("mdr_future")
 def _on_future(call):
-    if call.params_len == 8:  # quiescence
-        number, failed, value = *struct.unpack("<Q", ffi.buffer(call.params, 8)), 0, None
+    data = _params(call)
+    if len(data) == 8:  # quiescence
+        number, failed, value = *struct.unpack("<Q", data), 0, None
     else:
-        (number, failed), (value,) = read_call(call, FUTURE_HEAD)
+        start, (value,) = read_call(call, data, FUTURE_HEAD.size)
+        number, failed = FUTURE_HEAD.unpack_from(data, start)
     future = charm._futures.get(number)
     if future is not None:
         future._arrived(value, failed)
@@ -138,8 +147,9 @@ def _on_future(call):
 
 @_guarded("mdr_reduce")
 def _on_reduce(call):
-    (array, number, count), rest = read_call(call, REDUCE_HEAD)
-    charm._ready(charm._reducers.receive, array, number, count, *rest)
+    data = _params(call)
+    start, rest = read_call(call, data, REDUCE_HEAD.size)
+    charm._ready(charm._reducers.receive, *REDUCE_HEAD.unpack_from(data, start), *rest)
 
 
 @_guarded("mdr_start")

@@ -31,7 +31,7 @@ class Chare:
         self = super().__new__(cls)
         self.thisProxy, self.thisIndex = charm._making
         self._telpher_reductions = 0
-        self._telpher_channels = {}
+        self._telpher_channels, self._telpher_opened = {}, {}
         return self
 
     def contribute(self, data, reducer, callback):

@@ -14,6 +14,7 @@ RESULT = 0xFFFF  # number of Chare._telpher_result
 
 CALL_HEAD = struct.Struct("<HxxIQ")  # method, future: process, number
 CHANNEL_HEAD = struct.Struct("<QiiiII")  # sender: array, index; number of the channel; sequence
+CHANNEL_NAME = CHANNEL_HEAD.size - 4  # bytes before the sequence
 FUTURE_HEAD = struct.Struct("<QI")  # number, 1: the value is an exception's text
 REDUCE_HEAD = struct.Struct("<QII")  # array, number of the reduction, elements in it
 IN_BUFFER, IS_ARGUMENT = 0x80, 0x40

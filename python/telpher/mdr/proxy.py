@@ -124,8 +124,10 @@ def index_at(index):
 
 
 def place(array, index):
-    """Arguments of telpher_mdr_invoke() that name an element."""
-    return ffi.addressof(array), index_at(index), array
+    """Names an element for send()."""
+    to = ffi.new("mdr_place *")
+    to.mdr, to.array, to.index = charm._raw, array, index_at(index)
+    return to
 
 
 def indexes(array):
@@ -135,12 +137,10 @@ def indexes(array):
 
 def send(to, entry, head, args):
     """Sends an invocation to one element; @to: its place()."""
-    array, index, _keep = to
     data, buffers = encode(args)
     if not buffers and len(head) + len(data) <= charm._params_max:
         params = b"\0" + head + data
-        charm._check(lib.telpher_mdr_invoke(charm._raw, array, index, entry, params, len(params), ffi.NULL, 0,
-                                            ffi.NULL))
+        charm._sent(lib.mdr_send, to, entry, params, len(params))
         return
     count = len(buffers)
     kinds = bytes(kind for _, _, kind, _ in buffers)
@@ -154,10 +154,12 @@ def send(to, entry, head, args):
     for i, (pointer, size, _kind, _keep) in enumerate(buffers):
         raw[i].data, raw[i].len = ffi.cast("void *", pointer), size
     xfer = charm._keep(buffers)
-    status = lib.telpher_mdr_invoke(charm._raw, array, index, entry, params, len(params), raw, len(buffers), xfer)
-    if status != 0:
+    try:
+        charm._sent(lib.telpher_mdr_invoke, to.mdr, ffi.addressof(to, "array"), to.index, entry, params, len(params), raw,
+                    len(buffers), xfer)
+    except BaseException:
         charm._sending.pop(int(ffi.cast("uintptr_t", xfer.user)), None)
-    charm._check(status)
+        raise
 
 
 def send_all(array, entry, head, args):
@@ -165,7 +167,7 @@ def send_all(array, entry, head, args):
     data, buffers = encode(args)
     if not buffers and len(head) + len(data) <= charm._params_max:
         params = b"\0" + head + data
-        charm._check(lib.telpher_mdr_broadcast(charm._raw, ffi.addressof(array), entry, params, len(params)))
+        charm._sent(lib.telpher_mdr_broadcast, charm._raw, ffi.addressof(array), entry, params, len(params))
         return
     for index in indexes(array):
         send(place(array, index), entry, head, args)

@@ -16,6 +16,7 @@ from ..core import Context
 from ..errors import error
 from .constants import ASYNC, FUTURE, FUTURE_HEAD, MANAGER_CLASS, NO_FUTURE, QUIET, WAITS
 
+AGAIN, IN_PROGRESS = lib.TELPHER_ERR_AGAIN, lib.TELPHER_IN_PROGRESS
 MARGIN = 256  # [bytes] of parameters for headers
 
 
@@ -30,7 +31,7 @@ class _Runtime:
 
     def _reset(self):
         self._objects, self._futures, self._sending = {}, {}, {}
-        self._future_numbers, self._keep_numbers = itertools.count(1), itertools.count(1)
+        self._future_numbers, self._keep_numbers, self._object_numbers = (itertools.count(1) for _ in range(3))
         self._landing = self._reducers = self._making = None
         self._manager, self._failure, self._main, self._queue = None, None, None, deque()
 
@@ -44,6 +45,7 @@ class _Runtime:
         self._reset()
         from . import callbacks, proxy, reduce, waiting, wire  # they import charm from here
         self._future, self._send, self._place = waiting.Future, proxy.send, proxy.place
+        self._wait_for = waiting.wait_for
         self._landing, self._reducers, self._callbacks = wire.Landing(), reduce.ReductionManager(), callbacks
         self._main = entry
         raw, err = ffi.new("telpher_mdr **"), ffi.new("telpher_error *")
@@ -66,16 +68,24 @@ class _Runtime:
         classes = [self._callbacks.register(*row) for row in self._callbacks.mdr_classes()]
         class_id = ffi.new("uint32_t *", classes[MANAGER_CLASS])
         self._check(lib.telpher_mdr_begin(self._raw, ffi.addressof(lib, "mdr_main"), class_id))
-        status = lib.TELPHER_IN_PROGRESS
-        while status == lib.TELPHER_IN_PROGRESS:
+        self._turn_status = IN_PROGRESS
+        while self._turn_status == IN_PROGRESS:
             try:
-                self._drain()
-                status = lib.telpher_mdr_turn(self._raw)
+                self._turns()
             except BaseException as wrong:  # KeyboardInterrupt: the other processes end as well
                 self._fail(wrong, trace(wrong))
         if self._failure is not None:
             raise self._failure
-        self._check(status)
+        self._check(self._turn_status)
+
+    def _turns(self):
+        turn, raw, queue = lib.telpher_mdr_turn, self._raw, self._queue
+        while self._turn_status == IN_PROGRESS:
+            while queue:
+                callback, args = queue.popleft()
+                callback(*args)
+            if self._turn_status == IN_PROGRESS:  # _sent() makes turns, too
+                self._turn_status = turn(raw)
 
     def exit(self, code=0):
         """Ends the run in all processes. Messages under way are dropped."""
@@ -96,8 +106,7 @@ class _Runtime:
         future = self._future()
         future._callbacks.append(lambda _value=None: callback())
         number = struct.pack("<Q", future._number)
-        self._check(lib.telpher_mdr_invoke(self._raw, *self._place(self._manager, (self.myPe(),))[:2], QUIET,
-                                           number, len(number), ffi.NULL, 0, ffi.NULL))
+        self._sent(lib.mdr_send, self._place(self._manager, (self.myPe(),)), QUIET, number, len(number))
 
     def waitQD(self):
         """Waits in a @coro method until no method runs and no message is under way."""
@@ -115,6 +124,19 @@ class _Runtime:
     def _check(self, status):
         if status < 0:
             raise error(status, ffi.string(lib.telpher_mdr_last_error(self._raw)).decode(errors="replace"))
+
+    def _sent(self, call, *args):
+        """Calls what sends. While too many messages wait, some are received and sent first; a @coro method lets
+        other methods run as well, which cannot run below methods of other kinds."""
+        status = call(*args)
+        while status == AGAIN:
+            self._turn_status = lib.telpher_mdr_turn(self._raw)
+            self._check(self._turn_status)
+            if greenlet is not None and greenlet.getcurrent().parent is not None:
+                self._wait_for(self._ready)
+            status = call(*args)
+        if status < 0:
+            self._check(status)
 
     def _manager_bytes(self):
         return ffi.buffer(ffi.addressof(self._manager))
@@ -143,11 +165,6 @@ class _Runtime:
     def _ready(self, callback, *args):
         """Calls @callback when no method runs: methods run between turns of the scheduler, never below C."""
         self._queue.append((callback, args))
-
-    def _drain(self):
-        while self._queue:
-            callback, args = self._queue.popleft()
-            callback(*args)
 
     def _execute(self, chare, name, function, how, args, future):
         """Runs a method; its result goes to the future."""

@@ -5,7 +5,7 @@ try:
 except ImportError:
     greenlet = None
 
-from .constants import CHANNEL, CHANNEL_HEAD
+from .constants import CHANNEL, CHANNEL_HEAD, CHANNEL_NAME
 from .runtime import charm
 
 class RemoteError(Exception):
@@ -25,12 +25,7 @@ def wait_for(waiting):
     me = greenlet.getcurrent()
     if me.parent is None:
         raise RuntimeError("only a method with @coro may wait; give it the decorator, or make it async def")
-
-    def resume(value=None):
-        me.parent = greenlet.getcurrent()
-        me.switch(value)
-
-    waiting(resume)
+    waiting(me.switch)  # from where it was started: methods run between turns of the scheduler
     me.parent.switch()
 
 
@@ -111,16 +106,18 @@ class Channel:
         if remote._index is None:
             raise ValueError("the other end of a channel is an element: proxy[index]")
         self._remote = remote
-        peer = remote._raw.id, _padded(remote._index)
-        ends = chare._telpher_channels.setdefault(peer, Ends())
-        self._end = ends.open()
-        self._from, self._sent = (chare.thisProxy._raw.id, _padded(chare.thisIndex)), 0
+        peer = remote._raw.id, *_padded(remote._index)
+        number = chare._telpher_opened.get(peer, 0)  # the nth of one end is joined with the nth of the other
+        chare._telpher_opened[peer] = number + 1
+        name = CHANNEL_HEAD.pack(*peer, number, 0)[:CHANNEL_NAME]
+        self._end = chare._telpher_channels.setdefault(name, End())
+        self._name = CHANNEL_HEAD.pack(chare.thisProxy._raw.id, *_padded(chare.thisIndex), number, 0)[:CHANNEL_NAME]
+        self._sent = 0
 
     def send(self, *values):
         """Starts to send values: numbers, arrays, device memory, any that can be pickled."""
-        head = CHANNEL_HEAD.pack(self._from[0], *self._from[1], self._end.number, self._sent)
+        charm._send(self._remote._place(), CHANNEL, self._name + self._sent.to_bytes(4, "little"), values)
         self._sent = (self._sent + 1) & 0xFFFFFFFF
-        charm._send(self._remote._place(), CHANNEL, head, values)
 
     def recv(self):
         """The values of the other end's next send(): one, or a tuple."""
@@ -147,25 +144,12 @@ class _Suspend:
         yield self.waiting
 
 
-class Ends:
-    """Channels of one element with another; the nth of one is joined with the nth of the other."""
+class End:
+    """What has arrived on a channel."""
+    __slots__ = ("next", "arrived", "waiter")
 
     def __init__(self):
-        self.ends, self.opened = {}, 0
-
-    def open(self):
-        self.opened += 1
-        return self.get(self.opened - 1)
-
-    def get(self, number):
-        return self.ends.setdefault(number, _End(number))
-
-
-class _End:
-    """What has arrived on a channel."""
-
-    def __init__(self, number):
-        self.number, self.next, self.arrived, self.waiter = number, 0, {}, None
+        self.next, self.arrived, self.waiter = 0, {}, None
 
     def has_next(self):
         return self.next in self.arrived
@@ -182,6 +166,6 @@ class _End:
 
     def put(self, sequence, values):
         self.arrived[sequence] = values
-        if self.waiter is not None and self.has_next():
+        if self.waiter is not None and self.next in self.arrived:
             callback, self.waiter = self.waiter, None
-            charm._ready(callback)
+            charm._queue.append((callback, ()))
