@@ -314,7 +314,7 @@ def draw_suite(plt, files, _):
     for row in (row for row in files[0] if row["bytes"] > 0):
         key = tuple(row[k] for k in ("figure", "pattern", "device", "buffers", "mpi"))
         panels.setdefault(key + (0 if row["figure"] == 5 else row["ranks"],), []).append(row)
-    columns = min(5 if any(key[0] == 5 for key in panels) else 4, len(panels))
+    columns = min(3, len(panels))
     figure, axes = make_figure(plt, math.ceil(len(panels) / columns), columns, 4.2, 3.7)
     places = list(axes.flat)
     for place_of, (key, rows) in zip(places, panels.items()):

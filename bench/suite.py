@@ -107,7 +107,8 @@ def run(line, timeout, mapping=None):
     except BaseException:
         end(process)
         raise
-    lines = [row for row in errors.splitlines() if "telpher" in row] or errors.strip().splitlines() or ["no error message"]
+    said = [row.strip() for row in errors.splitlines() if re.search("[A-Za-z]", row)]
+    lines = [row for row in said if "telpher" in row] or said or ["no error message"]
     if process.returncode == 0 or any("the results are complete" in row for row in lines):
         return text, ""  # an MPI that does not end has measured
     return None, lines[0]

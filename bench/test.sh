@@ -396,19 +396,23 @@ python() {
 # An error gets one clear line, and the program ends.
 errors() {
     top=$(dirname "$bench")/..
-    one() { # PATTERN COMMAND…: fails within a minute, and standard error has that line once or twice (from two ranks)
+    one() { # PATTERN COMMAND…: fails within a minute, and standard error has that line of one rank or of both, and the launcher's
         wanted=$1
         shift
         status=0
         timeout 60 "$@" >"$dir/out" 2>"$dir/err" || status=$?
         test "$status" -ne 0 -a "$status" -ne 124 || die "exit status $status: $*"
         lines=$(grep -Ec "$wanted" "$dir/err") || true
-        test "$lines" -ge 1 -a "$lines" -le 2 || die "not one line of \"$wanted\": $*"
+        test "$lines" -ge 1 -a "$lines" -le 2 -a "$(wc -l <"$dir/err")" -le $((lines + 1)) || die "not one line of \"$wanted\": $*"
     }
     one 'runs under the mpirun of Open MPI or MPICH' env -u OMPI_COMM_WORLD_SIZE -u PMI_SIZE "$bench" allgather -r mpi
     one 'module for this MPI: .*no-such.so' "$bench" latency -r mpi --mpi "$dir/no-such.so"
     one 'cannot allocate CUDA memory: no driver|CUDA' env TELPHER_DOMAINS=host "$bench" latency -d cuda D D
-    one 'TELPHER_MAPPING' env FPGA_MAPPING=0:pigeon "$bench" latency D D
+    one 'cannot allocate OpenCL memory: no driver' env OCL_ICD_VENDORS="$dir/none" "$bench" latency -d opencl D D
+    one 'TELPHER_MAPPING: expected numbers of devices.*found "0:pigeon"' env FPGA_MAPPING=0:pigeon "$bench" latency D D
+    mkdir "$dir/python"
+    ln -s "$(python3 -c 'import sys; print(sys.executable)')" "$dir/python/python3"
+    one 'suite: no MPI here' env PATH="$dir/python" "$bench" suite
     # a rank that is killed
     "$top/bin/telpher" launch -n 2 -- "$bench" latency -r channel -i 100000000 -m 8:8 >"$dir/out" 2>"$dir/err" &
     server=$!

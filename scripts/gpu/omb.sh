@@ -5,7 +5,9 @@
 # the GPU, three ways side by side: copies to and from host memory around each call (mpi_host), libtelpher-mpi-device in
 # front of the MPI (mpi), and the MPI's own device support where it says that it has some (cuda). Latency with one and
 # with several buffers, bandwidths, five collectives, and validation of all patterns. Parts: check, latency, bandwidth,
-# collectives, figures (all of them); figures alone draws figures 2, 3 and 5 for OpenCL, CUDA and managed memory. MPI=openmpi|mpich (the first that is there), KIND="opencl cuda", SIZES=4K:16M.
+# collectives, figures (all of them); figures alone draws figures 2, 3 and 5 for OpenCL, CUDA and managed memory. MPI=openmpi|mpich
+# (the first that is there), KIND="opencl cuda", SIZES=4K:16M, FIGURES=2,3,5, MINUTES=6. Short, one kind:
+# KIND=opencl FIGURES=2,3 MINUTES=1 SIZES=16K:16M scripts/gpu/omb.sh build/release RESULTS figures
 # Part osu, by name only: host buffers beside the programs of OSU in $OSU/openmpi and $OSU/mpich, in turns for $MINUTES (8);
 # it needs no GPU, but a machine that does nothing else.
 # shellcheck source=scripts/usage.sh
@@ -76,8 +78,8 @@ part_collectives() {
 }
 part_figures() {
     local kind
-    for kind in opencl cuda managed; do
-        step "figures-$kind" 560 "$bench" suite -d "$kind" --figures 2,3,5 --mpi "$mpi" --rounds 3 --minutes 6 --ranks 2,4 \
+    for kind in ${KIND:-opencl cuda managed}; do
+        step "figures-$kind" 560 "$bench" suite -d "$kind" --figures "${FIGURES:-2,3,5}" --mpi "$mpi" --rounds 3 --minutes "${MINUTES:-6}" --ranks 2,4 \
             -m "$SIZES" --json "$results/suite-$kind.json"
         "$bench" plot "$results/suite-$kind.json" -o "$results/suite-$kind.svg" || true
     done
