@@ -31,6 +31,7 @@
     X(kernel_timeout_ns, "kernel-timeout")                                             \
     X(kernel_warning_ns, "kernel-warning")                                             \
     X(keep_session_ns, "keep-session")                                                 \
+    X(peer_timeout_ns, "peer-timeout")                                                 \
     X(peer_silence_ns, "peer-silence")
 
 /** The values. For bytes and times, 0 = no limit. */

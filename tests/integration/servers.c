@@ -40,6 +40,7 @@ spawn(const char *path)
         if (getppid() == parent) {
             setenv("TELPHER_CACHE", "none", 0); /* unless a test has one of its own */
             setenv("TELPHER_PREFACE_TIMEOUT", PATIENCE, 0);
+            setenv("TELPHER_PEER_TIMEOUT", PATIENCE, 0);
             setenv("TELPHER_DRAIN_TIMEOUT", "0", 0);
             execl(TELPHERD, "telpherd", "--socket", path, (char *)NULL);
         }

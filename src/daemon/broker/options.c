@@ -43,6 +43,7 @@ static const struct option long_options[] = {
     {"probe-timeout", required_argument, NULL, OPT_SETTING},
     {"build-timeout", required_argument, NULL, OPT_SETTING},
     {"transfer-timeout", required_argument, NULL, OPT_SETTING},
+    {"peer-timeout", required_argument, NULL, OPT_SETTING},
     {"peer-silence", required_argument, NULL, OPT_SETTING},
     {"preface-timeout", required_argument, NULL, OPT_SETTING},
     {"stall-timeout", required_argument, NULL, OPT_SETTING},
@@ -117,6 +118,7 @@ static const char help_text[] =
     "                           (default: 600s)\n"
     "  --transfer-timeout TIME  fail a transfer whose content stalls\n"
     "                           (default: 600s)\n"
+    "  --peer-timeout TIME      time to connect to another server (default: 2s)\n"
     "  --peer-silence TIME      fail what waits for another server that is connected\n"
     "                           and silent (default: 20s)\n"
     "  --probe-timeout TIME     time for drivers to tell their devices (default: 30s)\n"

@@ -215,6 +215,7 @@ class Far(Base):
         gateway = f"{TELPHERD} {common} --listen 10.77.0.2 --relay-to 127.0.0.0/8:7801 --relay-to 127.0.0.1:7802 & wait"
         env = clean_environment(self.folder)
         env.update(TELPHER_INSECURE="no", TELPHER_TLS_PSK=self.key, TELPHER_LOG="info", TELPHER_CONNECT_TIMEOUT="60s",
+                   TELPHER_PREFACE_TIMEOUT="30s", TELPHER_HANDSHAKE_TIMEOUT="60s", TELPHER_PEER_TIMEOUT="30s",
                    TELPHER_SERVERS=",".join(servers))
         out = f"{self.folder}/out"
         run = subprocess.run(

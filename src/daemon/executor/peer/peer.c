@@ -17,7 +17,6 @@
 #include "daemon/executor/messages.h"
 #include "daemon/executor/peer/peer_int.h"
 
-#define CONNECT_TIME (2 * TP_CLOCK_S)
 #define BROKER_TIME (2 * TP_CLOCK_S)
 
 void
@@ -341,7 +340,8 @@ static telpher_status
 dial(struct dial *d, struct tp_error *err)
 {
     struct tp_exec_peer *p = d->peer;
-    tp_ns deadline = tp_clock_deadline(CONNECT_TIME);
+    const tp_ns limit = p->x->limits.peer_timeout_ns;
+    tp_ns deadline = limit > 0 ? tp_clock_deadline(limit) : TP_CLOCK_FOREVER;
     struct tp_wire_preface_reply reply;
     struct tp_client_params params;
     struct tp_stream *stream;

@@ -1,8 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Other servers that connect to an executor: unknown, with a wrong key, and one that breaks the
- * protocol after its proof. Each loses its stream; the session goes on.
+ * protocol after its proof. Each loses its stream; the session goes on. And one that an executor
+ * connects to, and that never answers.
  */
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/os/clock.h"
 #include "daemon/test/test_peer.h"
 
 struct test_daemon the_daemon;
@@ -61,9 +70,56 @@ a_hostile_server_loses_its_stream(void **state)
     test_session_close(&s);
 }
 
+/* @return a socket that listens on the loopback interface, whose connections are never accepted */
+static int
+listen_silently(char *ret_address, size_t size)
+{
+    struct sockaddr_in at = {.sin_family = AF_INET,
+                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t len = sizeof(at);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    assert_return_code(bind(fd, (struct sockaddr *)&at, len), errno);
+    assert_return_code(listen(fd, 1), errno);
+    assert_return_code(getsockname(fd, (struct sockaddr *)&at, &len), errno);
+    (void)snprintf(ret_address, size, "127.0.0.1:%u", ntohs(at.sin_port));
+    return fd;
+}
+
+/* An executor waits for --peer-timeout, neither less nor without a limit. */
+static void
+a_silent_server_takes_the_limit(void **state)
+{
+    const uint8_t name[TP_WIRE_SESSION_BYTES] = {7};
+    char address[32];
+    int fd = listen_silently(address, sizeof(address));
+    struct tp_wire_peer_connect m = {.peer = 1,
+                                     .name = {sizeof(name), name},
+                                     .key = {sizeof(test_pair_key), test_pair_key},
+                                     .address = {0, (const uint8_t *)address}};
+    struct tp_wire_peer_reply reply;
+    struct test_session s;
+    tp_ns start;
+
+    (void)state;
+    m.address.len = (uint32_t)strlen(address);
+    test_session_open(&s, &the_daemon);
+    (void)test_session_start(&s);
+    m.request = test_id(&s, TP_WIRE_KIND_REQUEST);
+    start = tp_clock_ns();
+    test_put(&s, TP_WIRE_PEER_CONNECT, &m);
+    test_expect(&s, TP_WIRE_PEER_REPLY, &reply);
+    assert_int_not_equal(reply.status, TELPHER_OK);
+    assert_true(tp_clock_ns() - start >= 3 * TP_CLOCK_S);
+    test_expect_alive(&s);
+    test_session_close(&s);
+    (void)close(fd);
+}
+
 static int
 start_daemon(void **state)
 {
+    (void)setenv("TELPHER_PEER_TIMEOUT", "3s", 1);
     test_daemon_start(&the_daemon, NULL);
     *state = &the_daemon;
     return 0;
@@ -75,6 +131,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(unknown_servers_are_refused),
         cmocka_unit_test(a_hostile_server_loses_its_stream),
+        cmocka_unit_test(a_silent_server_takes_the_limit),
     };
 
     return cmocka_run_group_tests(tests, start_daemon, test_daemon_teardown);
