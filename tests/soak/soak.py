@@ -3,9 +3,10 @@
 """Soak: what cannot be asserted in a test that must not depend on the machine. Prints numbers with what they should
 be beside them; the exit status says whether all are there.
 
-usage: soak.py idle|commands|processor [AMOUNT], settings from the environment as for the fault tests"""
+usage: soak.py idle|commands|processor|deaths|floods [AMOUNT], settings from the environment as for the fault tests"""
 import os
 import re
+import resource
 import struct
 import subprocess
 import sys
@@ -14,6 +15,7 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../fault"))
 from fault import Server, Session, children  # noqa: E402
 
+IDLE_S = 20
 SOAK_CLIENT = os.environ["SOAK_CLIENT"]
 FAILED = []
 
@@ -60,7 +62,9 @@ def go_on(process):
 
 def idle(count):
     """Sessions without a context."""
-    server = Server()
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(most, 4 * count + 256), most))
+    server = Server("--max-sessions", str(count + 8), "--max-user-sessions", str(count + 8))
     for _ in range(3):  # what is allocated once is allocated now
         with Session(server) as s:
             s.put("devices", struct.pack("<Q", 1))
@@ -71,6 +75,9 @@ def idle(count):
         s.put("devices", struct.pack("<Q", 1))
         s.expect("devices_reply")
     with_all, tasks = pss_kib(server.pid), len(threads(server.pid))
+    used, start = sum(threads(server.pid).values()), time.monotonic()
+    time.sleep(IDLE_S)
+    used = (sum(threads(server.pid).values()) - used) / (time.monotonic() - start)
     for s in sessions:
         s.socket.close()
     time.sleep(1)
@@ -79,6 +86,7 @@ def idle(count):
     tell("threads of the daemon", tasks, 1)
     tell("processes of the daemon beside it", len(children(server.pid)), 0)
     tell("memory for a session [KiB]", (with_all - before) / count, 64)
+    tell("processor time of the daemon meanwhile [% of a core]", 100 * used, 1)
     tell("memory more than before, when all have ended [KiB]", after - before, 256)
     server.stop()
 
@@ -131,7 +139,75 @@ def processor(seconds):
     server.stop()
 
 
-WHAT = {"idle": (idle, 200), "commands": (commands, 10_000_000), "processor": (processor, 3)}
+def figures_of(witness):
+    out, _ = witness.communicate("\n")
+    return {name: float(value) for name, value in (line.split() for line in out.splitlines())}
+
+
+def deaths(seconds):
+    """Three clients come and go, and one is killed every second. The witness of another server is the floor."""
+    server, other = Server(), Server()
+    witnesses = [client(server, "latency", seconds), client(other, "latency", seconds)]
+    for witness in witnesses:
+        assert witness.stdout.readline().strip() == "ready"
+    for witness in witnesses:
+        go_on(witness)
+    live, rows, start = [], [], time.monotonic()
+    for second in range(seconds):
+        live.append(server.client("compute"))
+        if len(live) > 3:
+            live.pop(0).kill()
+        server.client("devices").end()
+        if second % 10 == 9:
+            rows.append((pss_kib(server.pid), server.count_descriptors(), len(os.listdir(server.temporary))))
+            print(f"{second + 1:>6} s: daemon {rows[-1][0]} KiB, {rows[-1][1]} descriptors, {rows[-1][2]} files",
+                  flush=True)
+        time.sleep(max(0, start + second + 1 - time.monotonic()))
+    with_deaths, alone = (figures_of(witness) for witness in witnesses)
+    for one in live:
+        one.kill()
+    settled = rows[min(5, len(rows) // 2)]  # after the first minute
+    last = [max(row[i] for row in rows[-3:]) for i in range(3)]
+    tell("longest kernel and finish on a server without deaths [ms]", alone["most_us"] / 1e3)
+    tell("longest with deaths, more than that [ms]", max(0.0, with_deaths["most_us"] - alone["most_us"]) / 1e3, 50)
+    tell("p99 with deaths, without [us]", with_deaths["p99_us"] - alone["p99_us"])
+    tell("memory of the daemon more than after a minute [KiB]", last[0] - settled[0], 256)
+    tell("descriptors more than after a minute", last[1] - settled[1], 4)
+    tell("files more than after a minute", last[2] - settled[2], 0)
+    server.expect_clean()
+    server.stop()
+    other.stop()
+
+
+FLOODS = {"kernels": 1_000_000, "writes": 4096, "builds": 1_000_000, "endless": 1}
+
+
+def floods(seconds):
+    """One session floods a server; what another one notices, beside the same while there is none."""
+    for kind, amount in FLOODS.items():
+        server = Server()
+        p99, used = [], 0.0
+        for flood in (None, client(server, kind, amount)):
+            before = 0.0
+            if flood:
+                assert flood.stdout.readline().strip() == "ready"
+                before = sum(threads(children(server.pid)[0]).values())
+                go_on(flood)
+            witness = client(server, "latency", seconds)
+            assert witness.stdout.readline().strip() == "ready"
+            p99.append(figures_of(witness)["p99_us"] / 1e3)
+            if flood:
+                assert flood.poll() is None, "the flood has ended"
+                used = sum(threads(children(server.pid)[0]).values()) - before
+                flood.kill()
+                flood.communicate()
+        tell(f"p99 of kernel and finish [ms] without {kind}", p99[0])
+        tell(f"  more with {kind} of another session, which used {used:.1f} s of processors", p99[1] - p99[0], 10)
+        server.stop()
+
+
+WHAT = {"idle": (idle, 512), "floods": (floods, 10), "deaths": (deaths, 600),
+        "commands": (commands, 10_000_000), "processor": (processor, 3)}
 
 
 def main():

@@ -2,9 +2,13 @@
 /*
  * An OpenCL program for soak.py: soak_client WHAT AMOUNT, one of
  *
- *   latency SECONDS   one kernel and clFinish, again and again: median, p99 in us
+ *   latency SECONDS   one kernel and clFinish, again and again: median, p99, most in us
  *   commands N        N kernels in order, with all that a program does now and then: events,
  *                     small writes and reads; what memory it has as it goes on
+ *   kernels N         floods: so many kernels in a row, again and again
+ *   writes MIB        so much content in writes of 1 MiB that do not block, again and again
+ *   builds N          so many programs, each another one, again and again
+ *   endless N         one kernel that does not end
  *   kernel SECONDS    one kernel of about that time, waited for: processor time used
  *
  * It prints lines of "name value"; behind "ready" and between them it waits for a line.
@@ -124,7 +128,7 @@ static void
 latency(double seconds)
 {
     enum { MOST = 2000000 };
-    double *times = malloc(MOST * sizeof(*times)), end;
+    double *times = malloc(MOST * sizeof(*times)), end, most = 0;
     cl_kernel kernel = make_small_kernel();
     size_t count = 0;
 
@@ -138,16 +142,18 @@ latency(double seconds)
     printf("ready\n");
     pause_for_script();
     end = now() + seconds;
-    while (count < MOST && now() < end) {
-        double start = now();
-
+    for (double start = now(), took; start < end; start = now()) {
         launch(kernel, NULL);
         check(clFinish(queue), "clFinish");
-        times[count++] = now() - start;
+        took = now() - start;
+        most = took > most ? took : most;
+        if (count < MOST) {
+            times[count++] = took;
+        }
     }
     qsort(times, count, sizeof(*times), compare);
-    printf("count %zu\nmedian_us %.1f\np99_us %.1f\n", count, times[count / 2] * 1e6,
-           times[count * 99 / 100] * 1e6);
+    printf("count %zu\nmedian_us %.1f\np99_us %.1f\nmost_us %.1f\n", count,
+           times[count / 2] * 1e6, times[count * 99 / 100] * 1e6, most * 1e6);
     free(times);
     clReleaseKernel(kernel);
 }
@@ -204,6 +210,47 @@ commands(long count)
     clReleaseKernel(kernel);
 }
 
+/* Floods until it is killed. */
+static void
+flood(const char *what, long amount)
+{
+    enum { MIB = 1 << 20, TEXT = 512 };
+    cl_kernel kernel = make_kernel(what[0] == 'e' ? "busy" : "inc");
+    char *content = calloc(1, MIB), text[TEXT];
+    cl_int error, by = 1;
+    cl_long endless = INT64_MAX;
+    cl_mem big = clCreateBuffer(context, CL_MEM_READ_WRITE, MIB, NULL, &error);
+
+    check(content == NULL ? CL_OUT_OF_HOST_MEMORY : error, "clCreateBuffer");
+    check(what[0] == 'e' ? clSetKernelArg(kernel, 1, sizeof(endless), &endless)
+                         : clSetKernelArg(kernel, 1, sizeof(by), &by),
+          "clSetKernelArg");
+    printf("ready\n");
+    pause_for_script();
+    for (long i = 1;; i++) {
+        if (what[0] == 'k' || (what[0] == 'e' && i == 1)) {
+            launch(kernel, NULL);
+        } else if (what[0] == 'w') {
+            check(clEnqueueWriteBuffer(queue, big, CL_FALSE, 0, MIB, content, 0, NULL,
+                                       NULL),
+                  "clEnqueueWriteBuffer");
+        } else if (what[0] == 'b') {
+            const char *source_of_it = text;
+            cl_program other;
+
+            (void)snprintf(text, sizeof(text), "%s\n// %ld %ld\n", source, i,
+                           (long)getpid());
+            other = clCreateProgramWithSource(context, 1, &source_of_it, NULL, &error);
+            check(error, "clCreateProgramWithSource");
+            check(clBuildProgram(other, 0, NULL, "", NULL, NULL), "clBuildProgram");
+            check(clReleaseProgram(other), "clReleaseProgram");
+        }
+        if (what[0] == 'e' || i % amount == 0) {
+            check(clFinish(queue), "clFinish");
+        }
+    }
+}
+
 static double
 processor_s(void)
 {
@@ -248,7 +295,9 @@ int
 main(int argc, char **argv)
 {
     if (argc != 3) {
-        fprintf(stderr, "usage: soak_client latency|commands|kernel AMOUNT\n");
+        fprintf(stderr,
+                "usage: soak_client "
+                "latency|commands|kernel|kernels|writes|builds|endless AMOUNT\n");
         return 64;
     }
     set_up();
@@ -256,6 +305,8 @@ main(int argc, char **argv)
         latency(atof(argv[2]));
     } else if (strcmp(argv[1], "commands") == 0) {
         commands(atol(argv[2]));
+    } else if (strcmp(argv[1], "kernel") != 0) {
+        flood(argv[1], atol(argv[2]) > 0 ? atol(argv[2]) : 1);
     } else {
         kernel_beside(atof(argv[2]));
     }
