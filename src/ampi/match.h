@@ -103,7 +103,9 @@ struct tp_ampi_request {
     bool freed; /**< by the program; completion gives it back */
     int handle; /**< 0: none */
     int error; /**< class */
-    unsigned parts; /**< events before a send is complete */
+    unsigned
+        parts; /**< events before a send, or MPI_Isendrecv's receive, is complete */
+    struct tp_ampi_request *receive; /**< of MPI_Isendrecv, whose send this is */
     struct tp_ampi_comm *comm; /**< NULL: a null process */
     struct tp_ampi_rank *owner;
     struct tp_ampi_waiter *waiter;

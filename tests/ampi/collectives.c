@@ -510,6 +510,65 @@ arrays_given_back(void)
     }
 }
 
+/* Who of @p processes has an index, by MPI's definition. */
+static int
+owner(int index, int elements, int distribution, int argument, int processes)
+{
+    if (distribution == MPI_DISTRIBUTE_NONE) {
+        return 0;
+    }
+    if (argument == MPI_DISTRIBUTE_DFLT_DARG) {
+        argument = distribution == MPI_DISTRIBUTE_CYCLIC
+                       ? 1
+                       : (elements + processes - 1) / processes;
+    }
+    return index / argument % processes;
+}
+
+/* Each element of an array is in the part of its owner, in order, and in no other. */
+static void
+distributed(int order)
+{
+    enum { Z = 5, Y = 7, X = 11, ALL = Z * Y * X, DFLT = MPI_DISTRIBUTE_DFLT_DARG };
+    int sizes[] = {Z, Y, X}, grid[] = {2, 3, 1}, cyclic[] = {DFLT, 2, DFLT},
+        block[] = {4, DFLT, DFLT}, kinds[] = {0, 0, MPI_DISTRIBUTE_NONE};
+    static int all[ALL], part[ALL];
+    MPI_Datatype type;
+
+    for (int i = 0; i < ALL; i++) {
+        all[i] = i;
+    }
+    for (int k = 0; k < 12; k++) {
+        int is_cyclic = k % 2, process = k / 2, position = 0, found = 0, bytes,
+            *arguments = is_cyclic ? cyclic : block, integers, addresses, types, kind;
+        MPI_Aint lb, extent;
+
+        kinds[0] = kinds[1] = is_cyclic ? MPI_DISTRIBUTE_CYCLIC : MPI_DISTRIBUTE_BLOCK;
+        MPI_Type_create_darray(6, process, 3, sizes, kinds, arguments, grid, order,
+                               MPI_INT, &type);
+        MPI_Type_commit(&type);
+        MPI_Type_get_extent(type, &lb, &extent);
+        MPI_Type_get_envelope(type, &integers, &addresses, &types, &kind);
+        expect(lb == 0 && extent == (MPI_Aint)sizeof(all) && integers == 16 &&
+                   kind == MPI_COMBINER_DARRAY,
+               "darray's bounds and contents", k);
+        MPI_Pack(all, 1, type, part, sizeof(part), &position, MPI_COMM_WORLD);
+        for (int i = 0; i < ALL; i++) {
+            int z = order == MPI_ORDER_C ? i / X / Y : i % Z,
+                y = order == MPI_ORDER_C ? i / X % Y : i / Z % Y;
+
+            if (owner(z, Z, kinds[0], arguments[0], 2) == process / 3 &&
+                owner(y, Y, kinds[1], arguments[1], 3) == process % 3) {
+                expect(part[found++] == i, "darray", i);
+            }
+        }
+        MPI_Type_size(type, &bytes);
+        expect(position == bytes && bytes == found * (int)sizeof(int), "darray's size",
+               found);
+        MPI_Type_free(&type);
+    }
+}
+
 int
 main(int argc, char **argv)
 {
@@ -529,6 +588,8 @@ main(int argc, char **argv)
     at_once(10);
     at_once(20000);
     types();
+    distributed(MPI_ORDER_C);
+    distributed(MPI_ORDER_FORTRAN);
     persistent();
     duplicates_at_once();
     duplicates_in_any_order();

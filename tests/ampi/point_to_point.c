@@ -402,6 +402,47 @@ test_buffered_to_null(void)
     CHECK(back == buffer && length == (int)sizeof(buffer));
 }
 
+/* Both at once, on one buffer and on two; the receive or the send ends first, or is none. */
+static void
+test_isendrecv(void)
+{
+    int right = (rank + 1) % size, left = (rank + size - 1) % size, done = 0;
+    static unsigned char both[LONGEST];
+    MPI_Request requests[3];
+    MPI_Status statuses[3];
+
+    for (int s = 0; s < SIZES; s++) {
+        fill(out, sizes[s], rank, right);
+        fill(both, sizes[s], rank, right + 1);
+        memset(in, 0, sizeof(in));
+        MPI_Isendrecv(out, sizes[s], MPI_BYTE, right, s, in, LONGEST, MPI_BYTE,
+                      MPI_ANY_SOURCE, s, MPI_COMM_WORLD, &requests[0]);
+        MPI_Isendrecv_replace(both, sizes[s], MPI_BYTE, right, 100 + s, left, 100 + s,
+                              MPI_COMM_WORLD, &requests[1]);
+        MPI_Isendrecv(out, 1, MPI_BYTE, MPI_PROC_NULL, s, in, 1, MPI_BYTE,
+                      MPI_PROC_NULL, s, MPI_COMM_WORLD, &requests[2]);
+        MPI_Waitall(3, requests, statuses);
+        CHECK(requests[0] == MPI_REQUEST_NULL && statuses[0].MPI_SOURCE == left &&
+              statuses[0].MPI_TAG == s && is_filled(in, sizes[s], left, rank));
+        CHECK(statuses[1].MPI_TAG == 100 + s &&
+              is_filled(both, sizes[s], left, rank + 1));
+        CHECK(statuses[2].MPI_SOURCE == MPI_PROC_NULL);
+    }
+    /* one half is complete, the other is not */
+    MPI_Isendrecv(out, LONGEST, MPI_BYTE, rank, 7, in, 0, MPI_BYTE, MPI_PROC_NULL, 7,
+                  MPI_COMM_WORLD, &requests[0]);
+    MPI_Isendrecv(NULL, 0, MPI_BYTE, MPI_PROC_NULL, 8, in, 1, MPI_BYTE, rank, 8,
+                  MPI_COMM_WORLD, &requests[1]);
+    MPI_Test(&requests[1], &done, MPI_STATUS_IGNORE);
+    CHECK(!done);
+    MPI_Test(&requests[0], &done, MPI_STATUS_IGNORE);
+    CHECK(!done);
+    MPI_Recv(both, LONGEST, MPI_BYTE, rank, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    MPI_Send(out, 1, MPI_BYTE, rank, 8, MPI_COMM_WORLD);
+    MPI_Waitall(2, requests, statuses);
+    CHECK(memcmp(both, out, LONGEST) == 0 && in[0] == out[0]);
+}
+
 int
 main(int argc, char **argv)
 {
@@ -422,6 +463,7 @@ main(int argc, char **argv)
     test_general();
     test_general_errors();
     test_buffered_to_null();
+    test_isendrecv();
     CHECK(counter == 2 * SIZES);
     MPI_Finalize();
     if (rank == 0) {

@@ -46,6 +46,13 @@ TELPHER_MPI_CALL(int, Sendrecv,
 TELPHER_MPI_CALL(int, Sendrecv_replace,
                  (void *buf, int count, MPI_Datatype type, int dest, int sendtag,
                   int source, int recvtag, MPI_Comm comm, MPI_Status *status));
+TELPHER_MPI_CALL(int, Isendrecv,
+                 (const void *sendbuf, int sendcount, MPI_Datatype sendtype, int dest,
+                  int sendtag, void *recvbuf, int recvcount, MPI_Datatype recvtype,
+                  int source, int recvtag, MPI_Comm comm, MPI_Request *request));
+TELPHER_MPI_CALL(int, Isendrecv_replace,
+                 (void *buf, int count, MPI_Datatype type, int dest, int sendtag,
+                  int source, int recvtag, MPI_Comm comm, MPI_Request *request));
 TELPHER_MPI_CALL(int, Buffer_attach, (void *buffer, int size));
 TELPHER_MPI_CALL(int, Buffer_detach, (void *buffer_address, int *size));
 

@@ -91,6 +91,10 @@ enum telpher_mpi_combiner {
 
 #define MPI_ORDER_C 56
 #define MPI_ORDER_FORTRAN 57
+#define MPI_DISTRIBUTE_BLOCK 121
+#define MPI_DISTRIBUTE_CYCLIC 122
+#define MPI_DISTRIBUTE_NONE 123
+#define MPI_DISTRIBUTE_DFLT_DARG (-124)
 #define MPI_TYPECLASS_INTEGER 1
 #define MPI_TYPECLASS_REAL 2
 #define MPI_TYPECLASS_COMPLEX 3
@@ -138,6 +142,11 @@ TELPHER_MPI_CALL(int, Type_create_struct,
 TELPHER_MPI_CALL(int, Type_create_subarray,
                  (int dims, const int sizes[], const int subsizes[], const int starts[],
                   int order, MPI_Datatype old, MPI_Datatype *ret));
+TELPHER_MPI_CALL(int, Type_create_darray,
+                 (int size, int rank, int dims, const int sizes[],
+                  const int distributions[], const int arguments[],
+                  const int processes[], int order, MPI_Datatype old,
+                  MPI_Datatype *ret));
 TELPHER_MPI_CALL(int, Type_create_resized,
                  (MPI_Datatype old, MPI_Aint lb, MPI_Aint extent, MPI_Datatype *ret));
 TELPHER_MPI_CALL(int, Type_dup, (MPI_Datatype old, MPI_Datatype *ret));

@@ -301,41 +301,137 @@ TP_MPI_NAME(Type_dup);
 
 /* ---- parts of arrays ---- */
 
+/* The indices of a part along a dimension: `count`, in blocks whose starts are `stride` apart. */
+struct axis {
+    int64_t size, start, block, stride, count;
+};
+
 static bool
-is_part(int dims, const int *sizes, const int *subsizes, const int *starts)
+set_part(struct axis *axis, int size, int subsize, int start)
 {
-    for (int i = 0; i < dims; i++) {
-        if (sizes[i] < 1 || subsizes[i] < 0 || starts[i] < 0 ||
-            starts[i] > sizes[i] - subsizes[i]) {
-            return false;
-        }
-    }
-    return dims > 0;
+    *axis = (struct axis){size, start, TP_MAX(subsize, 1), size, subsize};
+    return size >= 1 && subsize >= 0 && start >= 0 && start <= size - subsize;
 }
 
-/* One block for each row of the part. @p fast is the dimension of neighbouring elements. */
-static void
-set_rows(struct making *m, int dims, const int *sizes, const int *subsizes,
-         const int *starts, bool c_order, const struct tp_ampi_type *type, int64_t rows)
+/* The indices of one of several processes. */
+static bool
+set_share(struct axis *axis, int size, int distribution, int argument, int processes,
+          int at)
 {
-    int fast = c_order ? dims - 1 : 0;
+    bool all = distribution == MPI_DISTRIBUTE_NONE,
+         cyclic = distribution == MPI_DISTRIBUTE_CYCLIC;
+    int64_t block = argument, rest;
+
+    if (size < 1 || processes < 1 || (all && processes != 1) ||
+        (!all && !cyclic && distribution != MPI_DISTRIBUTE_BLOCK)) {
+        return false;
+    }
+    if (all) {
+        block = size;
+    } else if (argument == MPI_DISTRIBUTE_DFLT_DARG) {
+        block = cyclic ? 1 : ((int64_t)size + processes - 1) / processes;
+    }
+    if (block < 1 || (!cyclic && block * processes < size)) {
+        return false;
+    }
+    *axis = (struct axis){size, block * at, block, block * processes, 0};
+    rest = size % axis->stride - axis->start;
+    axis->count = size / axis->stride * block + TP_MAX((int64_t)0, TP_MIN(rest, block));
+    return true;
+}
+
+static int64_t
+index_at(const struct axis *axis, int64_t i)
+{
+    return axis->start + i / axis->block * axis->stride + i % axis->block;
+}
+
+/* The blocks of each row, whose elements are neighbours. */
+static void
+set_rows(struct making *m, int dims, const struct axis *axes, bool c_order,
+         const struct tp_ampi_type *type, int64_t rows)
+{
+    const struct axis *fast = &axes[c_order ? dims - 1 : 0];
+    int64_t done = 0;
 
     for (int64_t row = 0; row < rows; row++) {
-        int64_t left = row, offset = 0, stride = 1;
+        int64_t left = row, offset = 0, stride = fast->size;
 
-        for (int k = 0; k < dims; k++) {
-            int d = c_order ? dims - 1 - k : k;
-            int64_t index = starts[d];
+        for (int k = 1; k < dims; k++) {
+            const struct axis *axis = &axes[c_order ? dims - 1 - k : k];
 
-            if (d != fast) {
-                index += left % subsizes[d];
-                left /= subsizes[d];
-            }
-            offset += index * stride;
-            stride *= sizes[d];
+            offset += index_at(axis, left % axis->count) * stride;
+            left /= axis->count;
+            stride *= axis->size;
         }
-        set_block(m, row, offset * extent_of(type), subsizes[fast], type);
+        for (int64_t i = 0; i < fast->count; i += fast->block) {
+            set_block(m, done++, (offset + index_at(fast, i)) * extent_of(type),
+                      (int)TP_MIN(fast->block, fast->count - i), type);
+        }
     }
+}
+
+/* The contents of the call: numbers, arrays of a number for each dimension, the order. */
+static void
+add_contents(struct making *m, const int *numbers, int count, const int *const *arrays,
+             int array_count, int dims, int order)
+{
+    for (int i = 0; i < count; i++) {
+        add_integer(m, numbers[i]);
+    }
+    for (int i = 0; i < array_count; i++) {
+        for (int d = 0; d < dims; d++) {
+            add_integer(m, arrays[i][d]);
+        }
+    }
+    add_integer(m, order);
+}
+
+/* @param numbers [count], arrays [array_count]  of the call, as MPI_Type_get_contents() has them */
+static int
+make_part(int combiner, const int *numbers, int count, const int *const *arrays,
+          int array_count, int dims, int order, const struct axis *axes,
+          MPI_Datatype old, MPI_Datatype *ret)
+{
+    const struct tp_ampi_type *type = tp_ampi_type_get(old);
+    const struct axis *fast = &axes[order == MPI_ORDER_C ? dims - 1 : 0];
+    int64_t rows = 1, all = 1, pieces = (fast->count + fast->block - 1) / fast->block;
+    struct making m;
+    int error;
+
+    for (int i = 0; i < dims; i++) {
+        rows *= &axes[i] == fast ? 1 : axes[i].count;
+        all *= axes[i].size;
+    }
+    if (begin(&m, rows * pieces, count + 1 + array_count * (int64_t)dims)) {
+        add_contents(&m, numbers, count, arrays, array_count, dims, order);
+        set_rows(&m, dims, axes, order == MPI_ORDER_C, type, rows);
+    }
+    error = finish(&m, rows * pieces, combiner, NULL, 0, &old, 1, ret);
+    return error != MPI_SUCCESS ? error : set_bounds(*ret, 0, all * extent_of(type));
+}
+
+/* @return the axes, not set yet. NULL: an error, which was reported */
+static struct axis *
+begin_part(int dims, int order, MPI_Datatype old, MPI_Datatype *ret, int *ret_error)
+{
+    struct axis *axes = NULL;
+
+    *ret = MPI_DATATYPE_NULL;
+    *ret_error = MPI_ERR_TYPE;
+    if (tp_ampi_type_find(old) == NULL) {
+        return NULL;
+    }
+    if (dims < 1 || (order != MPI_ORDER_C && order != MPI_ORDER_FORTRAN)) {
+        *ret_error = tp_ampi_error(NULL, MPI_ERR_ARG,
+                                   "no part of an array: "
+                                   "%d dimensions, order %d",
+                                   dims, order);
+        return NULL;
+    }
+    axes = tp_alloc_array((size_t)dims, sizeof(axes[0]), "MPI datatype");
+    *ret_error = axes != NULL ? MPI_SUCCESS : MPI_ERR_NO_MEM;
+    return axes;
 }
 
 int
@@ -343,35 +439,62 @@ PMPI_Type_create_subarray(int dims, const int sizes[], const int subsizes[],
                           const int starts[], int order, MPI_Datatype old,
                           MPI_Datatype *ret)
 {
-    const struct tp_ampi_type *type = tp_ampi_type_find(old);
-    int fast = order == MPI_ORDER_C ? dims - 1 : 0, error;
-    int64_t rows = 1, all = 1;
-    struct making m;
+    const int *const arrays[] = {sizes, subsizes, starts};
+    int error;
+    struct axis *axes = begin_part(dims, order, old, ret, &error);
 
-    *ret = MPI_DATATYPE_NULL;
-    if (type == NULL) {
-        return MPI_ERR_TYPE;
-    }
-    if (!is_part(dims, sizes, subsizes, starts) ||
-        (order != MPI_ORDER_C && order != MPI_ORDER_FORTRAN)) {
-        return tp_ampi_error(NULL, MPI_ERR_ARG,
-                             "MPI_Type_create_subarray: no part of an array");
-    }
-    for (int i = 0; i < dims; i++) {
-        rows *= i == fast ? 1 : subsizes[i];
-        all *= sizes[i];
-    }
-    if (begin(&m, rows, 2 + 3 * (int64_t)dims)) {
-        add_integer(&m, dims);
-        for (int i = 0; i < 3 * dims; i++) {
-            add_integer(&m, (i < dims       ? sizes
-                             : i < 2 * dims ? subsizes
-                                            : starts)[i % dims]);
+    for (int i = 0; axes != NULL && i < dims && error == MPI_SUCCESS; i++) {
+        if (!set_part(&axes[i], sizes[i], subsizes[i], starts[i])) {
+            error = tp_ampi_error(NULL, MPI_ERR_ARG,
+                                  "no part of an array: %d from %d "
+                                  "on, of %d",
+                                  subsizes[i], starts[i], sizes[i]);
         }
-        add_integer(&m, order);
-        set_rows(&m, dims, sizes, subsizes, starts, order == MPI_ORDER_C, type, rows);
     }
-    error = finish(&m, rows, MPI_COMBINER_SUBARRAY, NULL, 0, &old, 1, ret);
-    return error != MPI_SUCCESS ? error : set_bounds(*ret, 0, all * extent_of(type));
+    if (error == MPI_SUCCESS) {
+        error = make_part(MPI_COMBINER_SUBARRAY, &dims, 1, arrays, 3, dims, order, axes,
+                          old, ret);
+    }
+    tp_free(axes);
+    return error;
 }
 TP_MPI_NAME(Type_create_subarray);
+
+int
+PMPI_Type_create_darray(int size, int rank, int dims, const int sizes[],
+                        const int distributions[], const int arguments[],
+                        const int processes[], int order, MPI_Datatype old,
+                        MPI_Datatype *ret)
+{
+    const int *const arrays[] = {sizes, distributions, arguments, processes};
+    const int numbers[] = {size, rank, dims};
+    int error, left = rank;
+    struct axis *axes = begin_part(dims, order, old, ret, &error);
+
+    /* the last dimension's place changes fastest, in both orders */
+    for (int i = dims - 1; axes != NULL && i >= 0 && error == MPI_SUCCESS; i--) {
+        int count = TP_MAX(processes[i], 1);
+
+        if (rank < 0 || !set_share(&axes[i], sizes[i], distributions[i], arguments[i],
+                                   processes[i], left % count)) {
+            error = tp_ampi_error(NULL, MPI_ERR_ARG,
+                                  "dimension %d of %d elements is "
+                                  "not distributed to %d processes",
+                                  i, sizes[i], processes[i]);
+        }
+        left /= count;
+        size /= count;
+    }
+    if (error == MPI_SUCCESS && (left != 0 || size != 1)) {
+        error =
+            tp_ampi_error(NULL, MPI_ERR_ARG, "rank %d of %d has no place in the grid",
+                          rank, numbers[0]);
+    }
+    if (error == MPI_SUCCESS) {
+        error = make_part(MPI_COMBINER_DARRAY, numbers, 3, arrays, 4, dims, order, axes,
+                          old, ret);
+    }
+    tp_free(axes);
+    return error;
+}
+TP_MPI_NAME(Type_create_darray);

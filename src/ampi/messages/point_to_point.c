@@ -401,3 +401,103 @@ PMPI_Sendrecv_replace(void *buf, int count, MPI_Datatype type, int dest, int sen
     return error;
 }
 TP_MPI_NAME(Sendrecv_replace);
+
+/* Starts the send of a receive, which ends with the later of both. @param copy  freed with the send */
+static int
+start_half(struct tp_ampi_request *receive, const void *buf, size_t count,
+           MPI_Datatype type, int dest, int tag, void *copy)
+{
+    struct tp_ampi_comm *comm = receive->comm;
+    struct tp_ampi_request *req;
+    int error = MPI_SUCCESS;
+
+    if (dest == MPI_PROC_NULL ||
+        tp_ampi_send_now(comm, false, buf, count, type, dest, tag, &error)) {
+        tp_free(copy);
+        tp_ampi_request_part(receive, error);
+        return error;
+    }
+    error = tp_ampi_request_make(TP_AMPI_SEND_REQUEST, comm, false, buf, count, type,
+                                 dest, tag, &req);
+    if (error != MPI_SUCCESS) {
+        tp_free(copy);
+        tp_ampi_request_part(receive, error);
+        return tp_ampi_error(comm, error, "no memory for a send");
+    }
+    req->destroy = tp_free;
+    req->arg = copy;
+    req->receive = receive;
+    req->freed = true;
+    return tp_ampi_request_start(req);
+}
+
+/* @param replace  the buffer is both: what is sent is copied first */
+static int
+isendrecv(const void *sendbuf, int sendcount, MPI_Datatype sendtype, int dest,
+          int sendtag, void *recvbuf, int recvcount, MPI_Datatype recvtype, int source,
+          int recvtag, MPI_Comm handle, bool replace, MPI_Request *ret)
+{
+    struct tp_ampi_comm *comm;
+    struct tp_ampi_request *receive;
+    void *copy = NULL;
+    size_t len = (size_t)sendcount;
+    int error = tp_ampi_check(handle, sendbuf, sendcount, sendtype, dest, sendtag,
+                              false, &comm);
+
+    if (error == MPI_SUCCESS) {
+        error = tp_ampi_check(handle, recvbuf, recvcount, recvtype, source, recvtag,
+                              true, &comm);
+    }
+    if (error != MPI_SUCCESS) {
+        return error;
+    }
+    if (replace && dest != MPI_PROC_NULL) {
+        len *= tp_ampi_type_size(sendtype);
+        copy = tp_malloc(TP_MAX(len, 1u), "MPI_Isendrecv_replace");
+        if (copy == NULL) {
+            return tp_ampi_error(comm, MPI_ERR_NO_MEM, "no memory for %zu bytes", len);
+        }
+        tp_ampi_type_pack(sendbuf, (size_t)sendcount, sendtype, copy);
+        sendbuf = copy;
+        sendtype = MPI_BYTE;
+    }
+    if (tp_ampi_request_make(TP_AMPI_RECV_REQUEST, comm, false, recvbuf,
+                             (size_t)recvcount, recvtype, source, recvtag,
+                             &receive) != MPI_SUCCESS) {
+        tp_free(copy);
+        return tp_ampi_error(comm, MPI_ERR_NO_MEM, "no memory for a request");
+    }
+    *ret = receive->handle;
+    receive->parts = 2;
+    (void)tp_ampi_request_start(receive); /* a receive fails when it is complete */
+    return start_half(receive, sendbuf, len, sendtype, dest, sendtag, copy);
+}
+
+int
+PMPI_Isendrecv(const void *sendbuf, int sendcount, MPI_Datatype sendtype, int dest,
+               int sendtag, void *recvbuf, int recvcount, MPI_Datatype recvtype,
+               int source, int recvtag, MPI_Comm comm, MPI_Request *request)
+{
+    int error;
+
+    tp_ampi_enter();
+    error = isendrecv(sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount,
+                      recvtype, source, recvtag, comm, false, request);
+    tp_ampi_leave();
+    return error;
+}
+TP_MPI_NAME(Isendrecv);
+
+int
+PMPI_Isendrecv_replace(void *buf, int count, MPI_Datatype type, int dest, int sendtag,
+                       int source, int recvtag, MPI_Comm comm, MPI_Request *request)
+{
+    int error;
+
+    tp_ampi_enter();
+    error = isendrecv(buf, count, type, dest, sendtag, buf, count, type, source,
+                      recvtag, comm, true, request);
+    tp_ampi_leave();
+    return error;
+}
+TP_MPI_NAME(Isendrecv_replace);

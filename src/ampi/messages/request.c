@@ -110,8 +110,13 @@ tp_ampi_request_make(enum tp_ampi_request_kind kind, struct tp_ampi_comm *comm,
 void
 tp_ampi_request_complete(struct tp_ampi_request *req, int error)
 {
+    struct tp_ampi_request *receive = req->receive;
     struct tp_ampi_waiter *waiter = req->waiter;
 
+    if (tp_unlikely(req->parts != 0) && req->kind == TP_AMPI_RECV_REQUEST) {
+        tp_ampi_request_part(req, error); /* the later of both completes it */
+        return;
+    }
     if (req->kind == TP_AMPI_SEND_REQUEST) {
         tp_list_remove(&req->link);
     }
@@ -133,6 +138,9 @@ tp_ampi_request_complete(struct tp_ampi_request *req, int error)
     }
     if (req->freed) {
         tp_ampi_request_give(req);
+    }
+    if (tp_unlikely(receive != NULL)) {
+        tp_ampi_request_part(receive, error);
     }
 }
 
