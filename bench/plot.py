@@ -323,7 +323,7 @@ def draw_suite(plt, files, _):
         (draw_panel if ranks else draw_scales)(place_of, rows, f"{head}, {mpi}\n{device}, {buffers}")
         limit = next((row["limit"] for row in sorted(rows, key=lambda row: -row["ranks"]) if row.get("limit")), "")
         if limit:
-            place_of.set_xlabel("bytes\n" + limit.replace(": ", ":\n"), fontsize=7)
+            place_of.set_xlabel("bytes\n" + limit.replace(": ", ":\n").replace(", and", "\nand"), fontsize=7)
     for unused in places[len(panels):]:
         unused.set_visible(False)
     return figure

@@ -239,7 +239,7 @@ def number(value):
     return f"{value:.2f}" if value < 10 else f"{value:.1f}" if value < 100 else f"{value:,.0f}"
 
 
-def limit_of(group, sizes):
+def limit_of(group, sizes, where):
     """What limits the library's figure at the largest size, by the host buffers' share of it."""
     both = [size for size in sizes if size in group.get("host", {}) and size in group.get("library", {})]
     if not both:
@@ -247,7 +247,10 @@ def limit_of(group, sizes):
     host, mine = group["host"][both[-1]], group["library"][both[-1]]
     share = host["median"] / mine["median"] if mine["unit"] == "us" else mine["median"] / host["median"]
     limit = "the MPI itself" if share > 0.8 else "copies between device and host memory" if share < 0.5 else "both copies and the MPI"
-    return f"at {size_name(both[-1])}, {min(share, 1) * 100:.0f} % of it is what host buffers take: limited by {limit}"
+    takes = f"{share * 100:.0f} % of it is what host buffers take" if share <= 1 else f"host buffers take {share:.1f} times as long"
+    shared = where and where["load"] > 2 * where["processors"]
+    return f"at {size_name(both[-1])}, {takes}: limited by {limit}" + \
+        (f", and by {where['processors']} processors at load {where['load']:.0f}" if shared else "")
 
 
 def groups_of(rows):
@@ -362,7 +365,7 @@ def main():
     jobs = osu_jobs(args) if args.osu else jobs_of(args)
     rows = results_of(jobs, measure_all(args, jobs))
     for key, group in groups_of(rows).items():
-        limit = limit_of(group, sorted(group.get("library", {}))) if key[0] else None
+        limit = limit_of(group, sorted(group.get("library", {})), args.environment) if key[0] else None
         for row in (row for way in group.values() for row in way.values() if limit):
             row["limit"] = limit
     if not rows:
