@@ -359,6 +359,17 @@ test_other_numbers(void **state)
     assert_int_equal(for_each_file("rm -r %s"), 0);
 }
 
+/* What makes a part of a checkpoint wrong, besides bytes within it. */
+static const char *const wrongs[] = {
+    "for f in %s/*-1-of-3.mdr; do : >$f; done",
+    "for f in %s/*-1-of-3.mdr; do cp $f.good $f; truncate -s -1 $f; done",
+    "for f in %s/*-1-of-3.mdr; do head -c 200 $f.good >$f; done",
+    "for f in %s/*-1-of-3.mdr; do head -c 20 $f.good >$f; done",
+    "for f in %s/*-1-of-3.mdr; do cp $f.good $f; printf x >>$f; done",
+    "cd %s && for f in *-1-of-3.mdr; do cp ${f%%-1-of-3.mdr}-0-of-3.mdr $f; done",
+    "for f in %s/*-1-of-3.mdr; do head -c 100000 /dev/urandom >$f; done",
+};
+
 static void
 test_refusals(void **state)
 {
@@ -378,12 +389,14 @@ test_refusals(void **state)
         0);
     run(2, main_damaged);
     assert_int_equal(
-        for_each_file("for f in %s/*-1-of-3.mdr; do mv $f.good $f; printf x | "
+        for_each_file("for f in %s/*-1-of-3.mdr; do cp $f.good $f; printf x | "
                       "dd of=$f bs=1 seek=20 conv=notrunc 2>/dev/null; done"),
         0);
     run(2, main_damaged);
-    assert_int_equal(for_each_file("for f in %s/*-1-of-3.mdr; do : >$f; done"), 0);
-    run(1, main_damaged);
+    for (size_t i = 0; i < sizeof(wrongs) / sizeof(*wrongs); i++) {
+        assert_int_equal(for_each_file(wrongs[i]), 0);
+        run(1 + (uint32_t)i % 3, main_damaged);
+    }
     assert_int_equal(for_each_file("rm -r %s"), 0);
     unsetenv("TELPHER_LOG");
 }

@@ -3,10 +3,13 @@
  * usage: telpher launch -n N --restart R [--shrink] -- mdr_restart [KILLS [SEED]]
  *
  * Objects exchange values through channels, move, and are saved every few steps. An object kills
- * its process once; then a timer kills a random rank at a random moment, KILLS times. The job
- * starts again each time. The result is compared with that of a loop.
+ * its process once, another one while it is saved; a timer kills a random rank at a random
+ * moment, KILLS times. The job starts again each time. The result is compared with that of a loop.
  */
+#include <fcntl.h>
+#include <glob.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -93,6 +96,42 @@ arm(void)
     }
 }
 
+/* Whether this process has begun to write its part of a checkpoint. */
+static bool
+is_saving(const telpher_mdr *mdr)
+{
+    const char *folder = getenv("TELPHER_MDR_CHECKPOINT");
+    glob_t found = {.gl_pathc = 0};
+    char pattern[256];
+    bool saving;
+
+    (void)snprintf(pattern, sizeof(pattern), "%s/*-%u-of-%u.new",
+                   folder != NULL ? folder : ".", telpher_mdr_rank(mdr),
+                   telpher_mdr_size(mdr));
+    saving = glob(pattern, 0, NULL, &found) == 0;
+    globfree(&found);
+    return saving;
+}
+
+/* Dies within the first checkpoint that has this object, after others were written. */
+static void
+die_saving(const telpher_mdr_call *call)
+{
+    char name[256], mark[300];
+    int fd;
+
+    if (call->index.at[0] != CELLS / 3 || !is_saving(call->mdr)) {
+        return;
+    }
+    (void)snprintf(mark, sizeof(mark), "%s-saving", file_name(name, sizeof(name)));
+    fd = open(mark, O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (fd >= 0) {
+        close(fd);
+        fprintf(stderr, "dies while it saves\n");
+        die(0);
+    }
+}
+
 /* ---- cells ---- */
 
 struct run {
@@ -143,6 +182,9 @@ cell_pup(telpher_mdr_call *call, telpher_mdr_pup *p)
     struct cell *c = call->self;
     uint64_t *history = c->history;
 
+    if (telpher_mdr_pup_mode(p) == TELPHER_MDR_PACK) {
+        die_saving(call);
+    }
     telpher_mdr_pup_bytes(p, c, sizeof(*c));
     if (telpher_mdr_pup_mode(p) == TELPHER_MDR_UNPACK) {
         history = calloc(STEPS, sizeof(*history));
