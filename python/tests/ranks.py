@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ranks in Python: channels, windows, memory of each kind, errors. Run by telpher launch -n 2."""
 import array
+import importlib
 import sys
 import unittest
 
@@ -146,6 +147,34 @@ class Ranks(unittest.TestCase):
         pointer, size, _keep = address_of(_OnlyDLPack(numpy.arange(4.0)))
         self.assertEqual(size, 32)
         self.assertTrue(pointer)
+
+
+    def test_dlpack_of_gpus(self):
+        libraries = [library for library in map(_of_gpu, ("torch", "cupy")) if library is not None]
+        if not libraries:
+            self.skipTest("no GPU with PyTorch or CuPy")
+        for number, library in enumerate(libraries):
+            channel, memory = job.channel(self.other, 110 + number), job.alloc(4000, "cuda")
+            theirs = library.from_dlpack(memory).view(library.float32)
+            if job.rank == 0:
+                mine = library.arange(1000, dtype=library.float32)
+                mine = mine.cuda() if hasattr(mine, "cuda") else mine
+                channel.send(_OnlyDLPack(mine)).wait(60)
+                channel.recv(memory).wait(60)
+                self.assertTrue(bool((theirs == mine + 1).all()))
+            else:
+                channel.recv(memory).wait(60)
+                theirs[:] += 1
+                (library.cuda.synchronize if library.__name__ == "torch" else library.cuda.runtime.deviceSynchronize)()
+                channel.send(memory).wait(60)
+
+
+def _of_gpu(name):
+    try:
+        library = importlib.import_module(name)
+    except ImportError:
+        return None
+    return library if library.cuda.is_available() else None
 
 
 class _OnlyDLPack:

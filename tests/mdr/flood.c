@@ -20,15 +20,18 @@
 #include <telpher/mdr_dynamic.h>
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-enum { GROWTH_KIB = 1 << 30 }; /* they keep freed memory */
+enum {
+    GROWTH_KIB = 1 << 30,
+    MESSAGES = 20000
+}; /* they are slow, and keep freed memory */
 #else
-enum { GROWTH_KIB = 24 << 10 };
+enum { GROWTH_KIB = 24 << 10, MESSAGES = 100000 };
 #endif
 enum { PLAIN, WAITING, STORM, REPORT, ENTRIES };
 enum { SLOW = 400 };
 
 static const char *transport;
-static uint64_t messages = 200000;
+static uint64_t messages = MESSAGES;
 
 struct drop {
     uint64_t number, more[3];
