@@ -34,6 +34,7 @@ struct move {
     bool has_marker; /* the gate is a marker */
     cl_uint gate_count;
     cl_uint gate_at; /* index of the current gate; under done_lock once in x->gates */
+    cl_uint passed; /* gates that have ended well */
     cl_event gates[]; /* retained */
 };
 
@@ -43,7 +44,11 @@ unref_move(struct move *mv)
     if (mv == NULL || !tp_refcount_put(&mv->refs)) {
         return;
     }
-    for (cl_uint i = 0; i < mv->gate_count; i++) {
+    for (cl_uint i = 0; i < mv->passed; i++) {
+        mv->x->cl.ReleaseEvent(
+            mv->gates[i]); /* not asked for: its callback may be running */
+    }
+    for (cl_uint i = mv->passed; i < mv->gate_count; i++) {
         tp_exec_release_native(mv->x, mv->gates[i]);
     }
     if (mv->mem != NULL) {
@@ -223,6 +228,9 @@ pass_gate(struct tp_exec *x, cl_event native, cl_int status, cl_event *ret_gate)
 
     tp_mutex_lock(&x->done_lock);
     mv = find_waiting(x, native);
+    if (mv != NULL && status >= 0) {
+        mv->passed = mv->gate_at + 1;
+    }
     if (mv != NULL && status >= 0 && mv->gate_at + 1 < mv->gate_count) {
         tp_refcount_get(&mv->refs);
         *ret_gate = mv->gates[++mv->gate_at];
