@@ -184,8 +184,10 @@ any_rectangle(struct planner *p, struct op *op, unsigned side, size_t size)
     size_t slice = row * (op->region[1] + plan_below(&p->rng, 3));
     size_t used =
         slice * (op->region[2] - 1) + row * (op->region[1] - 1) + op->region[0];
+    bool loose = (p->options.features & PLAN_LOOSE_PITCHES) != 0;
 
-    if (used > size) { /* tight always fits */
+    if (used > size ||
+        (!loose && slice * op->region[2] > size)) { /* tight always fits */
         row = op->region[0];
         slice = row * op->region[1];
         used = slice * op->region[2];
@@ -198,7 +200,7 @@ any_rectangle(struct planner *p, struct op *op, unsigned side, size_t size)
         slice >= row * (op->region[1] + 1)) {
         op->origin[side][1] = used + row + op->origin[side][0] <= size;
     }
-    if (used + slice + row <= size) {
+    if (used + slice + row <= size && (loose || slice * (op->region[2] + 1) <= size)) {
         op->origin[side][2] = plan_below(&p->rng, 2);
         if (op->origin[side][2] != 0 &&
             used + slice + row * op->origin[side][1] + op->origin[side][0] > size) {

@@ -42,11 +42,16 @@ enum plan_feature {
     /** Commands that other queues order after a blocking write by its return alone. */
     PLAN_AFTER_WRITES = 1024,
     PLAN_USM_MIGRATIONS = 2048,
-    PLAN_EVENTS_OF_FINISH = 4096, /**< states of events right after a finish */
+    PLAN_FINISHES = 4096, /**< clFinish, after which all commands have ended */
     PLAN_STRUCTS = 8192, /**< arguments of kernels that are a struct */
     /** Markers with wait lists while a command of their out-of-order queue will fail. */
     PLAN_MARKERS_PAST_FAILURES = 16384,
-    PLAN_ALL_FEATURES = 32767,
+    /** Rectangles whose last slice, with its pitch, ends behind the buffer. */
+    PLAN_LOOSE_PITCHES = 32768,
+    PLAN_TYPES = 65536, /**< types of commands are compared */
+    /** Kernels whose arguments are pointers in one launch and buffers in another. */
+    PLAN_KEPT_KERNELS = 131072,
+    PLAN_ALL_FEATURES = 262143,
 };
 
 enum op_kind {

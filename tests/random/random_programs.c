@@ -25,11 +25,13 @@ static const char usage[] =
     "  --without NAME    images, out-of-order, user-events, failures or\n"
     "                    parts-in-copies, loose-blocking, failed-waits or\n"
     "                    failed-callbacks, svm, usm, after-writes,\n"
-    "                    usm-migrations, events-of-finish, structs or\n"
-    "                    markers-past-failures; may be repeated\n"
+    "                    usm-migrations, finishes, structs,\n"
+    "                    markers-past-failures, loose-pitches, types or\n"
+    "                    kept-kernels; may be repeated\n"
     "  --seconds N       after which a program counts as hung (20)\n"
     "  --times N         how often each program runs here (1)\n"
     "  --fault copy-rect  copies of rectangles lack a row in what is tested\n"
+    "  --shrink no       what differs is not made smaller\n"
     "  --twice yes       natively both times: is the driver's result always the same?\n"
     "  --print yes       prints the programs and runs nothing\n"
     "Exit status: 0 all equal, 1 some differ, 2 wrong use, 77 no native device.\n";
@@ -41,7 +43,7 @@ struct job {
     unsigned count, servers, seconds, times;
     const char *native;
     int fault;
-    bool twice, print_only;
+    bool twice, print_only, no_shrink;
     struct worker sides[2]; /**< native, tested */
     unsigned differ,
         lost; /**< programs; those that the native driver did not survive */
@@ -158,6 +160,9 @@ report(struct job *job, uint64_t seed, char *why, size_t cap)
 
     printf("program %" PRIu64 " differs: %s\n", seed, why);
     fflush(stdout);
+    if (job->no_shrink) {
+        return;
+    }
     kept = shrink(job, seed, why, cap);
     plan_make(&plan, &job->plan, seed, kept);
     printf("smallest: --first %" PRIu64 " --count 1 --kept %" PRIx64
@@ -212,9 +217,12 @@ leave_out(struct job *job, const char *name)
                                         "usm",
                                         "after-writes",
                                         "usm-migrations",
-                                        "events-of-finish",
+                                        "finishes",
                                         "structs",
-                                        "markers-past-failures"};
+                                        "markers-past-failures",
+                                        "loose-pitches",
+                                        "types",
+                                        "kept-kernels"};
 
     for (unsigned i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         if (strcmp(name, names[i]) == 0) {
@@ -246,6 +254,10 @@ take_option(struct job *job, const char *name, const char *value)
         job->twice = true;
         job->servers = 0;
         return true;
+    }
+    if (strcmp(name, "--shrink") == 0) {
+        job->no_shrink = true;
+        return strcmp(value, "no") == 0;
     }
     if (strcmp(name, "--print") == 0) {
         job->print_only = true;

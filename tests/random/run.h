@@ -4,6 +4,7 @@
 #define TELPHER_TESTS_RANDOM_RUN_H
 
 #define CL_TARGET_OPENCL_VERSION 300
+#define CL_USE_DEPRECATED_OPENCL_1_2_APIS
 #include <CL/cl.h>
 #include <CL/cl_ext.h>
 
@@ -37,6 +38,7 @@ struct world {
     cl_context contexts[PLAN_CONTEXTS];
     cl_program programs[PLAN_CONTEXTS];
     cl_kernel kernels[PLAN_CONTEXTS][KERNEL_NAMES];
+    size_t group[PLAN_CONTEXTS][KERNEL_NAMES]; /**< largest work-group of a kernel */
     cl_sampler samplers[PLAN_CONTEXTS][2];
     /** Unified shared memory; NULL: shared virtual memory is used instead. */
     struct usm {
@@ -54,6 +56,8 @@ bool world_find(struct world *w, const char *name, unsigned devices);
 /** Makes contexts and builds kernels. @return false: said why on stderr */
 bool world_open(struct world *w);
 void world_close(struct world *w);
+/** @return features that the devices of an open world lack, by trying */
+unsigned world_probe(const struct world *w);
 
 /** A program that runs. */
 struct run {

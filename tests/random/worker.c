@@ -16,7 +16,7 @@
 
 #include "run.h"
 
-/** Programs after which contexts and kernels are made anew. */
+/** Programs after which contexts and kernels are made anew; least time to build them. */
 enum { PROGRAMS_OF_A_WORLD = 100, START_SECONDS = 120 };
 
 #define END_LINE ".\n"
@@ -38,6 +38,7 @@ worker_main(const char *platform, unsigned devices, int fault)
         !world_find(&w, platform, devices) || !world_open(&w)) {
         return 1;
     }
+    w.features &= ~world_probe(&w);
     fprintf(to, "%u\n" END_LINE, w.features);
     fflush(to);
     while (scanf("%u %" SCNu64 " %" SCNx64, &options.features, &seed, &kept) == 3) {
@@ -156,7 +157,9 @@ worker_start(struct worker *w)
     close(from[1]);
     w->to = to[1];
     w->from = from[0];
-    if (w->pid < 0 || read_answer(w, START_SECONDS) != RAN) {
+    if (w->pid < 0 ||
+        read_answer(w, w->seconds > START_SECONDS ? w->seconds : START_SECONDS) !=
+            RAN) {
         worker_stop(w);
         return false;
     }

@@ -101,6 +101,11 @@ static const struct {
     {"Intel", "", PLAN_FAILURES | PLAN_FAILED_WAITS | PLAN_FAILED_CALLBACKS, 0},
     {"Intel", "", PLAN_AFTER_WRITES, 19}, /* blocking writes return early */
     {"Intel", "", PLAN_USM_MIGRATIONS, 4}, /* are refused */
+    {"rusticl", "", PLAN_FINISHES, 10}, /* clFinish returns before the end */
+    {"rusticl", "", PLAN_STRUCTS, 3}, /* end the process */
+    {"rusticl", "", PLAN_PARTS_IN_COPIES, 6}, /* have other content each time */
+    /* What waits for a user event that fails waits without end. */
+    {"rusticl", "", PLAN_FAILURES | PLAN_FAILED_WAITS | PLAN_FAILED_CALLBACKS, 1},
 };
 
 static unsigned
@@ -166,6 +171,22 @@ world_find(struct world *w, const char *name, unsigned devices)
     return true;
 }
 
+/** @return the largest work-group of a kernel that all devices run */
+static size_t
+group_of(const struct world *w, cl_kernel kernel)
+{
+    size_t least = SIZE_MAX;
+
+    for (cl_uint i = 0; i < w->device_count; i++) {
+        size_t size = 0;
+
+        clGetKernelWorkGroupInfo(kernel, w->devices[i], CL_KERNEL_WORK_GROUP_SIZE,
+                                 sizeof(size), &size, NULL);
+        least = size < least ? size : least;
+    }
+    return least;
+}
+
 static bool
 open_context(struct world *w, unsigned c)
 {
@@ -194,21 +215,15 @@ open_context(struct world *w, unsigned c)
         if (!said(names[k], err)) {
             return false;
         }
+        w->group[c][k] = group_of(w, w->kernels[c][k]);
     }
     for (unsigned i = 0; i < 2 && (w->features & PLAN_IMAGES) != 0; i++) {
-        const cl_sampler_properties properties[] = {
-            CL_SAMPLER_NORMALIZED_COORDS,
-            CL_FALSE,
-            CL_SAMPLER_ADDRESSING_MODE,
-            i == 0 ? CL_ADDRESS_CLAMP : CL_ADDRESS_CLAMP_TO_EDGE,
-            CL_SAMPLER_FILTER_MODE,
-            CL_FILTER_NEAREST,
-            0,
-        };
-
+        /* oclgrind 21.10 never returns from clCreateSamplerWithProperties. */
         w->samplers[c][i] =
-            clCreateSamplerWithProperties(w->contexts[c], properties, &err);
-        if (!said("clCreateSamplerWithProperties", err)) {
+            clCreateSampler(w->contexts[c], CL_FALSE,
+                            i == 0 ? CL_ADDRESS_CLAMP : CL_ADDRESS_CLAMP_TO_EDGE,
+                            CL_FILTER_NEAREST, &err);
+        if (!said("clCreateSampler", err)) {
             return false;
         }
     }
@@ -374,6 +389,19 @@ set_image_args(struct launch *l, const struct mem_plan *image,
     }
 }
 
+/** The kernel of the world, or a new one where arguments cannot change their kind. */
+static cl_kernel
+get_kernel(const struct run *r, const struct op *op, enum kernel_name name)
+{
+    cl_kernel kernel = r->world->kernels[op->context][name];
+
+    if ((r->plan->features & PLAN_KEPT_KERNELS) == 0) {
+        return clCreateKernel(r->world->programs[op->context], names[name], NULL);
+    }
+    clRetainKernel(kernel);
+    return kernel;
+}
+
 cl_int
 run_kernel(struct run *r, int index, cl_uint wait_count, const cl_event *waits,
            cl_event *event)
@@ -382,6 +410,8 @@ run_kernel(struct run *r, int index, cl_uint wait_count, const cl_event *waits,
     const struct mem_plan *dst = &r->plan->mems[op->mem[0]];
     const struct mem_plan *src = op->mem[1] < 0 ? dst : &r->plan->mems[op->mem[1]];
     size_t words = dst->image ? 64 : dst->size / 4;
+    enum kernel_name name;
+    cl_int err;
     struct launch l = {.run = r, .op = op, .dimensions = 1, .x = (cl_uint)op->seed};
 
     if (!src->image && src->size / 4 < words && op->kernel != KERNEL_TABLE) {
@@ -392,11 +422,14 @@ run_kernel(struct run *r, int index, cl_uint wait_count, const cl_event *waits,
     if (op->kernel == KERNEL_CHASE) {
         return pointer_chase(r, index, l.n, wait_count, waits, event);
     }
-    l.kernel = r->world->kernels[op->context][name_of(r->plan, op)];
+    name = name_of(r->plan, op);
     l.mem[0] = r->mems[op->mem[0]];
     l.mem[1] = op->mem[1] < 0 ? NULL : r->mems[op->mem[1]];
     l.fixed_local = op->local != 0 || op->kernel == KERNEL_REVERSE;
     l.local[0] = op->local != 0 ? (size_t)1 << (op->local - 1) : 8;
+    while (l.local[0] > r->world->group[op->context][name]) {
+        l.local[0] /= 2;
+    }
     l.local[1] = 1;
     l.global[0] = (l.n + l.local[0] - 1) / l.local[0] * l.local[0];
     l.global[1] = 1;
@@ -407,15 +440,18 @@ run_kernel(struct run *r, int index, cl_uint wait_count, const cl_event *waits,
         l.offset[0] = op->seed >> 32 & 7;
         l.offset[1] = op->seed >> 40 & 7;
     }
+    l.kernel = get_kernel(r, op, name);
     if (op->kernel < KERNEL_OF_IMAGE) {
         set_buffer_args(&l);
     } else {
         set_image_args(&l, dst->image ? dst : src, r->world->samplers[op->context]);
     }
-    if (l.err != CL_SUCCESS) {
-        return l.err;
+    err = l.err;
+    if (err == CL_SUCCESS) {
+        err = clEnqueueNDRangeKernel(r->queues[op->queue], l.kernel, l.dimensions,
+                                     l.offset, l.global, l.fixed_local ? l.local : NULL,
+                                     wait_count, waits, event);
     }
-    return clEnqueueNDRangeKernel(r->queues[op->queue], l.kernel, l.dimensions,
-                                  l.offset, l.global, l.fixed_local ? l.local : NULL,
-                                  wait_count, waits, event);
+    clReleaseKernel(l.kernel);
+    return err;
 }
