@@ -22,7 +22,7 @@
 #define __device__
 #define __host__
 #define __forceinline__ inline
-#define __noinline__ __attribute__((noinline))
+#define __noinline__ /* libstdc++ of GCC 15 has it inside __attribute__ */
 #define __shared__ static thread_local /* lanes of a block are one thread */
 #define __align__(n) alignas(n)
 #define __isShared(at) ((at) != nullptr)
