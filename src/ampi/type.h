@@ -97,7 +97,10 @@ struct tp_ampi_contents {
 int tp_ampi_type_make(const struct tp_ampi_block *blocks, size_t count,
                       const struct tp_ampi_contents *contents,
                       struct tp_ampi_type **ret);
-/** The handle, an error that was reported, or no memory. */
+/**
+ * Makes *@p ret a handle, which owns @p type, or reports @p error. Without memory frees @p type.
+ * @return an error class
+ */
 int tp_ampi_type_give(struct tp_ampi_type *type, int error, MPI_Datatype *ret);
 
 #endif

@@ -131,7 +131,7 @@ struct tp_net_params {
 
 /** Table of one transport. */
 struct tp_net_ops {
-    const char *name; /**< "shm" */
+    const char *name; /**< "shm"; at most 13 characters */
     bool only_if_named; /**< used only if TELPHER_TRANSPORTS names it */
     bool blind; /**< has no wake-up: a waiting thread must poll at short intervals */
     /** @return OK; UNSUPPORTED (cannot work here; err says why), NO_MEMORY, IO. */

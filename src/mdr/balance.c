@@ -260,7 +260,8 @@ tp_mdr_loads_receive(telpher_mdr *mdr, struct tp_mdr_array_state *a,
 
         if (loads[i].rank >= mdr->size) {
             tp_mdr_fail(mdr, TELPHER_ERR_INVALID,
-                        "the balancer names process %u, which is not", loads[i].rank);
+                        "the balancer assigned an object to process %u; the job has %u",
+                        loads[i].rank, mdr->size);
             return;
         }
         /* one that came here by this answer may wait for the next already */

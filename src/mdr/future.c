@@ -86,7 +86,7 @@ tp_mdr_future_receive(telpher_mdr *mdr, const struct tp_mdr_header *h, const voi
 
     if (s == NULL || s->set) {
         tp_mdr_fail(mdr, TELPHER_ERR_INVALID,
-                    s == NULL ? "a future was set after its wait"
+                    s == NULL ? "a future was set again after it was awaited"
                               : "a future was set twice");
         return;
     }

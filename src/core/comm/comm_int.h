@@ -83,6 +83,7 @@ struct telpher_context {
     tp_ns spin_ns, leave_ns;
     tp_ns
         alone_ns; /* a wait without a result yields after this; 0 at first: progress.c */
+    bool crowded; /* this machine has more ranks of the job than processors */
     int wake_fd; /* telpher_wake() */
     struct tp_error error; /* telpher_last_error() */
     struct {

@@ -133,8 +133,10 @@ agree_on_job(struct tp_bootstrap *boot, uint64_t *ret_job, struct tp_error *err)
 static telpher_status
 not_gathered(struct tp_error *err)
 {
-    return tp_error_set(err, TELPHER_ERR_PROTO,
-                        "what was to give all ranks' parts to all gave others");
+    return tp_error_set(
+        err, TELPHER_ERR_PROTO,
+        "the bootstrap's allgather returned another value for this rank "
+        "than it was given");
 }
 
 /* The longest address sets the length of all ranks' addresses. */
@@ -329,6 +331,7 @@ join(const struct tp_comm_settings *s, const struct tp_config_list *transports,
 
         close_unneeded_nets(ctx);
         tp_comm_peers_count_local(ctx);
+        ctx->crowded = ctx->local_size > sysconf(_SC_NPROCESSORS_ONLN);
         params.local_rank = ctx->local_rank;
         params.local_size = ctx->local_size;
         status = tp_mems_create(&params, &ctx->mems, err);

@@ -10,11 +10,14 @@
 
 #define COPY_NAP (20 * TP_CLOCK_US) /* the end of a device copy wakes no sleeper */
 /* A rank that has polled for so long without success may keep its peer from running, so it
- * yields its processor. Where a yield brings progress at once, the two share a processor, and
- * the next wait yields sooner; a yield without progress, or a long one, undoes that. */
+ * yields its processor. Where a yield brings progress, the two share a processor, and the
+ * next wait yields sooner; a yield without progress undoes that. */
 #define ALONE (50 * TP_CLOCK_US)
 #define ALONE_MIN TP_CLOCK_US
-#define SHORT_YIELD (100 * TP_CLOCK_US)
+/* A yield of this length gave another program its time slice, so the next wait yields later;
+ * where ranks share processors, it gave them theirs. */
+#define SLICE (700 * TP_CLOCK_US)
+#define ALONE_MAX (200 * TP_CLOCK_US)
 #define SLEEP_MAX (100 * TP_CLOCK_MS)
 
 enum {
@@ -102,14 +105,20 @@ sleep_until(telpher_context *ctx, tp_ns deadline)
 static bool
 give_way(telpher_context *ctx)
 {
-    tp_ns start = tp_clock_ns();
-    bool brought, useful;
+    tp_ns start = tp_clock_ns(), took, alone = TP_MAX(ctx->alone_ns, (tp_ns)ALONE_MIN);
+    bool brought;
 
     sched_yield();
-    useful = tp_clock_ns() - start < SHORT_YIELD;
+    took = tp_clock_ns() - start;
     brought = telpher_progress(ctx) != 0;
-    ctx->alone_ns = brought && useful ? TP_MAX(ctx->alone_ns / 2, (tp_ns)ALONE_MIN)
-                                      : TP_MIN(ctx->alone_ns * 2, (tp_ns)ALONE);
+    if (took >= SLICE && !ctx->crowded) {
+        alone = ALONE_MAX;
+    } else if (brought && took < SLICE) {
+        alone /= 2;
+    } else if (alone < ALONE) {
+        alone *= 2;
+    }
+    ctx->alone_ns = alone;
     return brought;
 }
 

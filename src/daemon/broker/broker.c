@@ -186,10 +186,10 @@ open_all(struct tp_broker *b, struct tp_error *err)
 {
     telpher_status status = open_signals(b);
 
-    allow_descriptors(b);
     if (status != TELPHER_OK) {
         return tp_error_set_errno(err, errno, "cannot watch signals");
     }
+    allow_descriptors(b);
     tp_broker_find_programs(b);
     status = b->options->handover_fd > 0
                  ? tp_broker_handover_load(b, b->options->handover_fd, err)

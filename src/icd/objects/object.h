@@ -55,7 +55,7 @@ void tp_icd_drop(struct tp_icd_object *obj);
 /** As tp_icd_drop, from under tp_icd.lock: if it was the last, the object is destroyed
  *  when the lock is released (by tp_icd_unlock). */
 void tp_icd_drop_locked(struct tp_icd_object *obj);
-/** Sets what a program asked for of the outcome of a call; @p errcode_ret may be NULL. */
+/** Stores @p err in *@p errcode_ret unless that is NULL. */
 void tp_icd_set_error(cl_int *errcode_ret, cl_int err);
 /** Implement OpenCL's retain and release. */
 void tp_icd_retain(struct tp_icd_object *obj);

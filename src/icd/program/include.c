@@ -95,7 +95,7 @@ has_room(struct tp_icd_includes *s, const struct tp_icd_named *n, uint64_t size)
     return false;
 }
 
-/** Reads a whole file. @return NULL: cannot be read, has shrunk, or memory is out */
+/** Reads a whole file. @return NULL: cannot be read, has shrunk, or out of memory */
 static uint8_t *
 read_content(struct tp_icd_includes *s, int fd, size_t len)
 {

@@ -190,7 +190,7 @@ int32_t tp_exec_domain(struct tp_exec_queue *q, struct tp_device **ret_device);
  * enqueued after a failed one never start. Reader only. @return 0 or the CL error
  */
 int32_t tp_exec_queue_renew(struct tp_exec_queue *q);
-/** Releases the last barrier. Reader only. */
+/** Releases the event of the last barrier. Reader only. */
 void tp_exec_queue_forget_barrier(struct tp_exec_queue *q);
 
 /** Charges the session for the device memory of a new object. @return false: the object is
