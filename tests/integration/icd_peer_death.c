@@ -57,7 +57,9 @@ await(const cl_event events[3])
         ok(clReleaseEvent(events[i]));
     }
     assert_true(status[0] == CL_COMPLETE || status[1] < 0); /* failures cascade */
-    assert_true(status[1] == CL_COMPLETE || status[2] < 0);
+    /* A server may tell the other that the copy has ended, and die before it tells the client. */
+    assert_true(status[1] == CL_COMPLETE || status[2] < 0 ||
+                (dying == 1 && moment >= 0));
     return status[0] == CL_COMPLETE;
 }
 
