@@ -16,9 +16,10 @@
 #            LD_LIBRARY_PATH may name another UCX); a process that is killed; latencies beside a flag's to the host and back
 #   memory   the same few under compute-sanitizer, where it is installed
 # Needs lib/libtelpher-rma and lib/libtelpher of the build, bin/telpher for several processes, and the driver. ARCH=sm_90 says what is built for.
+# shellcheck source=scripts/usage.sh
+. "$(dirname "$0")/../usage.sh"
 set -uo pipefail
-case ${1:--h} in -h | --help) sed -n '3,/^set/{/^#/s/^# \{0,1\}//p}' "$0" && exit 0 ;; esac
-build=$(cd "$1" && pwd) || exit 2
+build=$(cd "${1:?usage: scripts/gpu/rma.sh BUILD-FOLDER [RESULTS-FOLDER] [PART…]}" && pwd) || exit 2
 programs=$build/gpu-rma
 results=${2:-$programs/results}
 source=$(cd "$(dirname "$0")/../.." && pwd)

@@ -125,6 +125,7 @@ start_own_light(struct tp_ampi_rank *rank, struct start *start)
 
     if (light != NULL) {
         stack.base = tp_ampi_memory_stack(rank->world, &stack.each);
+        tp_ampi_memory_guard(rank->world);
         tp_lights_start_own(&tp_ampi.lights, light, &stack, run_rank, start);
     }
     return light;

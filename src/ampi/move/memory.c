@@ -320,12 +320,16 @@ tp_ampi_memory_heap(uint32_t rank)
 char *
 tp_ampi_memory_stack(uint32_t rank, size_t *ret_bytes)
 {
-    char *at =
-        (char *)(uintptr_t)(BASE + (rank + 1) * tp_ampi.heaps->each) - stack_room();
-
-    (void)mprotect(at, GUARD, PROT_NONE);
     *ret_bytes = stack_room();
-    return at;
+    return (char *)(uintptr_t)(BASE + (rank + 1) * tp_ampi.heaps->each) - stack_room();
+}
+
+void
+tp_ampi_memory_guard(uint32_t rank)
+{
+    size_t bytes;
+
+    (void)mprotect(tp_ampi_memory_stack(rank, &bytes), GUARD, PROT_NONE);
 }
 
 tp_ampi_main

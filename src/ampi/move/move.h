@@ -41,6 +41,8 @@ bool tp_ampi_memory_start(uint32_t ranks, char **argv);
 struct tp_ampi_heap *tp_ampi_memory_heap(uint32_t rank);
 /** The lowest address of its stack, with the guard. */
 char *tp_ampi_memory_stack(uint32_t rank, size_t *ret_bytes);
+/** Protects the lowest pages of its stack, so that an overflow does not reach its heap. */
+void tp_ampi_memory_guard(uint32_t rank);
 /** main() of its copy of the program. */
 tp_ampi_main tp_ampi_memory_main(uint32_t rank);
 /** Lists the memory of a rank that waits, in at most @p max ranges. */

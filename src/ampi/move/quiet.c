@@ -36,14 +36,19 @@ send(uint32_t process, enum tp_ampi_message_kind kind, uint32_t id, const void *
     }
 }
 
+static void
+await_event(void)
+{
+    if (telpher_progress_wait(tp_ampi.ctx, TP_AMPI_IDLE_NS) == TELPHER_ERR_TIMEOUT) {
+        tp_ampi_check_peers();
+    }
+}
+
 void
 tp_ampi_quiet_await(const uint32_t *count)
 {
     while (*count != 0) {
-        if (telpher_progress_wait(tp_ampi.ctx, TP_AMPI_IDLE_NS) ==
-            TELPHER_ERR_TIMEOUT) {
-            tp_ampi_check_peers();
-        }
+        await_event();
     }
 }
 
@@ -173,13 +178,24 @@ report_rank(const struct tp_ampi_rank *rank)
 
 /* ---- new places ---- */
 
+/* Aborts without memory: a process that continued would choose other places than the rest. */
+static void *
+take_array(size_t count, size_t size, const char *purpose)
+{
+    void *array = tp_alloc_array(count, size, purpose);
+
+    if (array == NULL) {
+        tp_ampi_abort(MPI_ERR_NO_MEM);
+    }
+    return array;
+}
+
 /* A process without ranks would not take part: its first rank stays. */
 static void
 fill_processes(uint32_t *to)
 {
-    uint32_t *counts =
-        tp_alloc_array(tp_ampi.processes, sizeof(*counts), "MPI processes");
-    bool changed = counts != NULL;
+    uint32_t *counts = take_array(tp_ampi.processes, sizeof(*counts), "MPI processes");
+    bool changed = true;
 
     while (changed) {
         changed = false;
@@ -201,16 +217,14 @@ static void
 balance(uint32_t *to)
 {
     telpher_mdr_load *loads =
-        tp_alloc_array(tp_ampi.world_size, sizeof(*loads), "MPI ranks");
+        take_array(tp_ampi.world_size, sizeof(*loads), "MPI ranks");
 
-    for (uint32_t r = 0; loads != NULL && r < tp_ampi.world_size; r++) {
+    for (uint32_t r = 0; r < tp_ampi.world_size; r++) {
         loads[r] = (telpher_mdr_load){.rank = to[r], .ns = reports[r].load};
         loads[r].index.at[0] = r;
     }
-    if (loads != NULL) {
-        tp_mdr_balance_refine(loads, tp_ampi.world_size, tp_ampi.processes, NULL);
-    }
-    for (uint32_t i = 0; loads != NULL && i < tp_ampi.world_size; i++) {
+    tp_mdr_balance_refine(loads, tp_ampi.world_size, tp_ampi.processes, NULL);
+    for (uint32_t i = 0; i < tp_ampi.world_size; i++) {
         to[loads[i].index.at[0]] = loads[i].rank;
     }
     tp_free(loads);
@@ -220,11 +234,8 @@ balance(uint32_t *to)
 static uint32_t *
 choose_places(void)
 {
-    uint32_t *to = tp_alloc_array(tp_ampi.world_size, sizeof(*to), "MPI ranks");
+    uint32_t *to = take_array(tp_ampi.world_size, sizeof(*to), "MPI ranks");
 
-    if (to == NULL) {
-        tp_ampi_abort(MPI_ERR_NO_MEM); /* the other processes would wait */
-    }
     for (uint32_t r = 0; r < tp_ampi.world_size; r++) {
         if (reports[r].wish != reports[0].wish) {
             (void)fprintf(stderr,
@@ -264,6 +275,8 @@ count_arrivals(const uint32_t *to)
 static void
 exchange(const uint32_t *to)
 {
+    const uint32_t expected = count_arrivals(to);
+
     for (uint32_t i = 0; i < tp_ampi.rank_count; i++) {
         struct tp_ampi_rank *rank = tp_ampi.ranks[i];
 
@@ -273,11 +286,8 @@ exchange(const uint32_t *to)
             tp_ampi_transfer_send(rank, to[rank->world]);
         }
     }
-    while (tp_ampi.arrivals != count_arrivals(to) || tp_ampi.transfers != 0) {
-        if (telpher_progress_wait(tp_ampi.ctx, TP_AMPI_IDLE_NS) ==
-            TELPHER_ERR_TIMEOUT) {
-            tp_ampi_check_peers();
-        }
+    while (tp_ampi.arrivals != expected || tp_ampi.transfers != 0) {
+        await_event();
     }
     tp_ampi.arrivals = 0;
 }
@@ -286,12 +296,8 @@ exchange(const uint32_t *to)
 static void
 apply(const uint32_t *to)
 {
-    uint32_t *counts =
-        tp_alloc_array(tp_ampi.processes, sizeof(*counts), "MPI processes");
+    uint32_t *counts = take_array(tp_ampi.processes, sizeof(*counts), "MPI processes");
 
-    if (counts == NULL) {
-        tp_ampi_abort(MPI_ERR_NO_MEM);
-    }
     for (uint32_t r = 0; r < tp_ampi.world_size; r++) {
         bool was = tp_ampi.places[r].process == tp_ampi.process;
         bool is = to[r] == tp_ampi.process;
@@ -303,6 +309,7 @@ apply(const uint32_t *to)
             tp_ampi.arrived[r]->local = tp_ampi.places[r].local;
         }
         if (is && !was) {
+            tp_ampi_memory_guard(r);
             tp_ampi_handles_unpack(tp_ampi.arrived[r]);
         } else if (was && !is) {
             tp_ampi_memory_drop(r);
@@ -344,10 +351,7 @@ tp_ampi_quiet(void)
 
     (void)snprintf(folder, sizeof(folder), "%s", tp_ampi.ranks[0]->folder);
     if (reports == NULL) {
-        reports = tp_alloc_array(tp_ampi.world_size, sizeof(*reports), "MPI ranks");
-    }
-    if (reports == NULL) {
-        tp_ampi_abort(MPI_ERR_NO_MEM);
+        reports = take_array(tp_ampi.world_size, sizeof(*reports), "MPI ranks");
     }
     tp_ampi_quiet_meet(); /* so all envelopes have arrived */
     tp_ampi_quiet_await(&tp_ampi.receiving);

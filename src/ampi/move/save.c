@@ -189,9 +189,7 @@ read_rank(int fd, uint32_t rank)
 static void
 adopt(struct tp_ampi_rank *rank, uint32_t local)
 {
-    size_t bytes;
-
-    (void)tp_ampi_memory_stack(rank->world, &bytes);
+    tp_ampi_memory_guard(rank->world);
     tp_ampi.ranks[local] = rank;
     rank->local = local;
     rank->move_error = MPI_SUCCESS;

@@ -18,10 +18,10 @@ tp_exec_user_event_open(struct tp_exec_event *ev, bool awaits_frame)
     tp_exec_ref(&ev->obj);
     tp_mutex_lock(&x->done_lock);
     tp_list_push_back(&x->user_events, &ev->open_link);
-    tp_mutex_unlock(&x->done_lock);
     atomic_fetch_add(&x->user_events_open, 1);
     ev->awaits_frame = awaits_frame;
     atomic_fetch_add(&x->frames_awaited, awaits_frame);
+    tp_mutex_unlock(&x->done_lock);
 }
 
 void

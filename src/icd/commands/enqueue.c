@@ -217,8 +217,10 @@ prepare(struct tp_icd_op *op)
 static void
 settle(struct tp_icd_op *op)
 {
+    const uint64_t seq = op->ev != NULL ? op->ev->seq : op->q->next_seq + 1;
+
     if (op->id_count > 0) {
-        op->q->gated_seq = op->ev != NULL ? op->ev->seq : op->q->next_seq + 1;
+        op->q->gated_seq = seq;
     }
     for (size_t i = 0; i < op->use_count; i++) {
         tp_icd_mem_used(op, &op->uses[i]);
@@ -230,7 +232,7 @@ settle(struct tp_icd_op *op)
     if (op->until_sent) {
         tp_icd_early_note(op);
     } else {
-        op->q->work_seq = op->ev != NULL ? op->ev->seq : op->q->next_seq + 1;
+        op->q->work_seq = seq;
     }
     if (op->ev == NULL) {
         return;

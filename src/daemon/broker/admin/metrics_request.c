@@ -23,12 +23,13 @@ skip_word(const char **at, const char *end, const char *word)
 static size_t
 skip_visible(const char **at, const char *end)
 {
-    const char *from = *at;
+    const char *from = *at, *to = from;
 
-    while (*at<end &&* * at> ' ' && **at < 0x7f) {
-        ++*at;
+    while (to<end && * to> ' ' && *to < 0x7f) {
+        to++;
     }
-    return (size_t)(*at - from);
+    *at = to;
+    return (size_t)(to - from);
 }
 
 /* Answers the request line, which ends before @p end. */

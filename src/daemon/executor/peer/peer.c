@@ -340,8 +340,7 @@ static telpher_status
 dial(struct dial *d, struct tp_error *err)
 {
     struct tp_exec_peer *p = d->peer;
-    const tp_ns limit = p->x->limits.peer_timeout_ns;
-    tp_ns deadline = limit > 0 ? tp_clock_deadline(limit) : TP_CLOCK_FOREVER;
+    const tp_ns deadline = tp_clock_deadline(p->x->limits.peer_timeout_ns);
     struct tp_wire_preface_reply reply;
     struct tp_client_params params;
     struct tp_stream *stream;
