@@ -31,6 +31,20 @@ run_hash(const void *src, size_t len, uint64_t start)
     return h;
 }
 
+void
+run_print_content(FILE *to, const void *src, size_t len)
+{
+    const uint8_t *at = src;
+
+    fprintf(to, " content %016llx parts ", (unsigned long long)run_hash(src, len, 0));
+    for (size_t i = 0; i < RUN_PARTS; i++) {
+        size_t from = len * i / RUN_PARTS, end = len * (i + 1) / RUN_PARTS;
+
+        fprintf(to, "%02x", (unsigned)(run_hash(at + from, end - from, i) >> 32 & 255));
+    }
+    fputc('\n', to);
+}
+
 /** Memory for a transfer, which lives until the program ends. */
 static void *
 host_memory(struct run *r, int index, uint64_t seed)

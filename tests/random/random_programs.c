@@ -32,6 +32,7 @@ static const char usage[] =
     "  --times N         how often each program runs here (1)\n"
     "  --fault copy-rect  copies of rectangles lack a row in what is tested\n"
     "  --shrink no       what differs is not made smaller\n"
+    "  --lines yes       prints all results that differ, not the first alone\n"
     "  --twice yes       natively both times: is the driver's result always the same?\n"
     "  --print yes       prints the programs and runs nothing\n"
     "Exit status: 0 all equal, 1 some differ, 2 wrong use, 77 no native device.\n";
@@ -44,6 +45,7 @@ struct job {
     const char *native;
     int fault;
     bool twice, print_only, no_shrink;
+    bool lines; /**< prints all results that differ */
     struct worker sides[2]; /**< native, tested */
     unsigned differ,
         lost; /**< programs; those that the native driver did not survive */
@@ -68,6 +70,22 @@ first_difference(const char *a, const char *b, char *dst, size_t cap)
         b += bn + (b[bn] == '\n');
     }
     return false;
+}
+
+/** Prints the lines that differ: which commands and which parts of their content. */
+static void
+print_differences(const char *a, const char *b)
+{
+    for (unsigned shown = 0; shown < 40 && (*a != '\0' || *b != '\0');) {
+        size_t an = strcspn(a, "\n"), bn = strcspn(b, "\n");
+
+        if (an != bn || memcmp(a, b, an) != 0) {
+            printf("  natively %.*s\n  here     %.*s\n", (int)an, a, (int)bn, b);
+            shown++;
+        }
+        a += an + (a[an] == '\n');
+        b += bn + (b[bn] == '\n');
+    }
 }
 
 /** A program of ours must be right: natively nothing fails but what waits for a failure. */
@@ -157,8 +175,12 @@ report(struct job *job, uint64_t seed, char *why, size_t cap)
 {
     static struct plan plan; /* large */
     uint64_t kept;
+    bool lost;
 
     printf("program %" PRIu64 " differs: %s\n", seed, why);
+    if (job->lines) {
+        print_differences(job->sides[0].text, job->sides[1].text);
+    }
     fflush(stdout);
     if (job->no_shrink) {
         return;
@@ -169,6 +191,9 @@ report(struct job *job, uint64_t seed, char *why, size_t cap)
            " --devices %u: %s\n",
            seed, kept, job->plan.devices, why);
     plan_print(&plan, stdout);
+    if (job->lines && differs(job, seed, kept, &lost, why, cap)) {
+        print_differences(job->sides[0].text, job->sides[1].text);
+    }
     fflush(stdout);
 }
 
@@ -259,6 +284,10 @@ take_option(struct job *job, const char *name, const char *value)
         job->no_shrink = true;
         return strcmp(value, "no") == 0;
     }
+    if (strcmp(name, "--lines") == 0) {
+        job->lines = true;
+        return strcmp(value, "yes") == 0;
+    }
     if (strcmp(name, "--print") == 0) {
         job->print_only = true;
         return true;
@@ -344,6 +373,9 @@ run_job(struct job *job)
                job->plan.features & ~job->sides[1].features, job->sides[0].features,
                job->sides[1].features);
         goto stop_tested;
+    }
+    if (job->lines) {
+        printf("plans have features 0x%x\n", job->plan.features);
     }
     run_programs(job);
     printf("%u programs of %lu commands: %u differ, %u that the native driver did not "

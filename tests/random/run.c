@@ -233,8 +233,8 @@ report_op(struct run *r, unsigned i)
 
     if (r->host_size[i] != 0 && (op->kind == OP_READ || op->kind == OP_READ_RECT ||
                                  op->kind == OP_READ_IMAGE)) {
-        fprintf(r->to, "op %u content %016llx\n", i,
-                (unsigned long long)run_hash(r->host[i], r->host_size[i], 0));
+        fprintf(r->to, "op %u", i);
+        run_print_content(r->to, r->host[i], r->host_size[i]);
     }
     if (r->events[i] != NULL) {
         if ((r->plan->features & PLAN_FINISHES) == 0) {
@@ -268,8 +268,8 @@ report_mem(struct run *r, unsigned i)
     }
     if (m->source == MEM_USM && m->parent < 0) {
         err = pointer_copy(r, (int)i, q, content, r->mem_shared[i], m->size);
-        fprintf(r->to, "mem %u call %d content %016llx\n", i, err,
-                (unsigned long long)run_hash(content, m->size, 0));
+        fprintf(r->to, "mem %u call %d", i, err);
+        run_print_content(r->to, content, m->size);
         free(content);
         return;
     }
@@ -277,8 +277,8 @@ report_mem(struct run *r, unsigned i)
                                         content, 0, NULL, NULL)
                    : clEnqueueReadBuffer(q, r->mems[i], CL_TRUE, 0, m->size, content, 0,
                                          NULL, NULL);
-    fprintf(r->to, "mem %u call %d content %016llx\n", i, err,
-            (unsigned long long)run_hash(content, m->size, 0));
+    fprintf(r->to, "mem %u call %d", i, err);
+    run_print_content(r->to, content, m->size);
     free(content);
 }
 

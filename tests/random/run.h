@@ -115,5 +115,9 @@ cl_command_type pointer_type(cl_command_type type);
 void run_pattern(void *dst, size_t len, uint64_t seed);
 /** Hash of content. */
 uint64_t run_hash(const void *src, size_t len, uint64_t start);
+/** Parts of a content that have a hash of their own, so that differences have a place. */
+enum { RUN_PARTS = 16 };
+/** Ends a line with the hash of content and those of its parts. */
+void run_print_content(FILE *to, const void *src, size_t len);
 
 #endif
