@@ -425,9 +425,37 @@ def draw_studies(plt, files, _):
     return figure
 
 
+# ---- all iterations of a pattern: option -G ----
+
+def show_samples(rows):
+    """A line for each size: the iterations from left to right, from the least (lowest) to the most; medians of up to 60 parts."""
+    for row in rows:
+        parts = min(60, len(row["samples"]))
+        cut = [row["samples"][i * len(row["samples"]) // parts:(i + 1) * len(row["samples"]) // parts] for i in range(parts)]
+        middle = [sorted(part)[len(part) // 2] for part in cut]
+        low, high = min(middle), max(middle)
+        bars = "".join("▁▂▃▄▅▆▇█"[min(7, int(8 * (value - low) / (high - low)))] if high > low else "▁" for value in middle)
+        print(f"{row['pattern']} {size_name(row['bytes'])}: {low:.2f} {bars} {high:.2f} {row['unit']}, {len(row['samples'])} iterations")
+
+
+def draw_samples(plt, files, _):
+    rows = files[0]
+    columns = min(3, len(rows))
+    figure, axes = make_figure(plt, math.ceil(len(rows) / columns), columns, 4.2, 2.8)
+    for row, part in zip(rows, axes.flat):
+        part.plot(range(1, len(row["samples"]) + 1), row["samples"], lw=0.6)
+        part.axhline(sorted(row["samples"])[len(row["samples"]) // 2], color="black", lw=0.8, ls="--", label="median")
+        part.set(title=f"{row['pattern']}, {size_name(row['bytes'])}", xlabel="iteration", ylabel=row["unit"], ylim=(0, None))
+        part.legend()
+    for part in list(axes.flat)[len(rows):]:
+        part.remove()
+    return figure
+
+
 # ---- the command ----
 
-KINDS = [(draw_suite, lambda r: r.get("test") == "suite"), (draw_models, lambda r: r.get("test") == "models"),
+KINDS = [(draw_samples, lambda r: r.get("test") == "samples" and r.get("samples")),
+         (draw_suite, lambda r: r.get("test") == "suite"), (draw_models, lambda r: r.get("test") == "models"),
          (draw_examples, lambda r: "example" in r), (draw_migrations, lambda r: r.get("pattern") == "migration"), (draw_compare, lambda r: r.get("pattern") == "compare"), (draw_notified, lambda r: "table" in r),
          (draw_studies, lambda r: r.get("test") == "study"),
          (draw_launch, lambda r: r.get("test") in ("setup", "launch", "spawns") and "mode" in r),
@@ -484,6 +512,11 @@ def main():
         parser.error("name one file or more, and one picture")
     try:
         draw, files = choose_kind([load(path) for path in args.files], args.files)
+        if args.out == "-":
+            if draw is not draw_samples:
+                raise BadFile("-o - shows iterations that -G kept; name a picture")
+            show_samples(files[0])
+            return
         figure = draw(import_pyplot(), files, args.files)
         figure.savefig(args.out, dpi=110)
     except (BadFile, OSError, ValueError) as error:

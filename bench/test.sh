@@ -62,8 +62,11 @@ options() {
     grep -q 'num-test-calls' "$dir/out" || die "no help of ireduce_scatter"
     expect 2 "$bench" allgather D
     expect 2 "$bench" put_latency -s sometimes
-    for refused in "latency -p 2" "latency -R 1" "bw -V" "bcast -l" "allgather -k rotate" "bcast_persistent -k rotate" "latency -P cycles" \
-        "latency -D cont" "latency -I" "latency -G png" "neighbor_allgather -N cart:1:1" "latency -z101" "latency -clog:d"; do
+    for refused in "latency -p 2" "latency -R 1" "bw -V" "bcast -l" "allgather -k rotate" "bcast_persistent -k rotate" "latency -P ," \
+        "latency -D cont" "latency -I" "latency -G gif" "latency -G png," "latency -N cart:1:1" "init -G tty" "latency -z101" "latency -clog:d" \
+        "latency -r mpi -D" "latency -Z" "latency --pigeon" "latency -r mpi -D vect:4" "latency -r mpi -D vect:4:5" "latency -r mpi -D vect:0:0" "latency -r mpi -D vect:4:2x" \
+        "latency -r mpi -D round" "latency -r mpi -D indx:$dir/none" "allreduce -r mpi -D cont" "put_bw -r mpi -D cont" \
+        "alltoall -r mpi -D cont -l -c" "neighbor_alltoall -N cart:9:1" "neighbor_alltoall -N cart:1:0" "neighbor_alltoall -N graph:$dir/none"; do
         expect 2 "$bench" $refused
         test "$(wc -l <"$dir/err")" -eq 2 || die "not one line and where help is: $refused"
     done
@@ -526,6 +529,76 @@ osu_columns() {
         }
         END { exit !title || bad || found != rows }' "$dir/out" || die "not the columns of OSU: $3"
 }
+# OSU's options -D, -G, -I, -N and -P: what they send, draw, start, connect and count.
+letters() {
+    osu=$(dirname "$(realpath "$bench")")/../libexec/telpher/osu
+    bench=$(realpath "$bench")
+    standin=$(dirname "$bench")/../libexec/telpher/standin
+    export ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0"
+    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+    cd "$dir"
+    printf '# displacement, length\n2, 10\n\n 20,4\n' >blocks
+    printf '0,1\n1,2\n2,0\n0,2\n' >edges
+    printf '1,2\n3 4\n' >wrong
+    ran=0
+    for flavour in openmpi mpich; do
+        test -e "$(dirname "$bench")/../libexec/telpher/telpher-bench-$flavour.so" && command -v "mpirun.$flavour" >/dev/null || continue
+        launch="mpirun.$flavour$(test "$flavour" = mpich || echo " --oversubscribe")"
+        ran=1
+        for layout in vect:8:3 indx:blocks; do # what is sent arrives, what is not stays; a wrong byte is found
+            $launch -n 2 "$bench" check -r mpi -D "$layout" -i 1 >out 2>err || test "$flavour" = mpich || die "layout $layout of $flavour"
+            ! grep ' Fail ' out | grep -Ev "^$(test "$flavour" = mpich && echo '(allgather|gather|scatter)_persistent' || echo none) " ||
+                die "layout $layout of $flavour"
+            test "$(grep -c ' Pass$' out)" -ge 74 || die "too few patterns with layout $layout of $flavour"
+        done
+        expect 0 $launch -n 2 "$bench" allgather -i 2 -m 4:4 # by the MPI that starts it
+        expect 0 $launch -n 2 "$osu/osu_latency" -D vect:8:3 -m 4:32 -i 5 -x 1
+        for row in "4 0" "8 3" "16 6" "32 12"; do
+            grep -Eq "^${row% *} +[0-9.]+ +${row#* }$" out || die "bytes that are sent: $row, $flavour"
+        done
+        expect 0 $launch -n 2 "$osu/osu_alltoallv" -D indx:blocks -m 8:32 -i 5 -x 1 # 24 elements
+        test "$(grep -Ec '^[0-9]' out)" -eq 1 || die "sizes that the blocks do not fit in, $flavour"
+        expect 0 $launch -n 3 "$osu/osu_neighbor_alltoallw" -N graph:edges -m 4:8 -i 3 -x 1 -c
+        test "$(grep -Ec '^[48] .* Pass$' out)" -eq 2 || die "a graph of neighbors, $flavour"
+        expect 0 $launch -n 9 "$osu/osu_neighbor_allgatherv" -N cart:2:1 -m 4:4 -i 2 -x 1 -c
+        grep -Eq '^4 .* Pass$' out || die "a torus of neighbors, $flavour"
+        if grep -qs MPI_Session_init "$(dirname "$bench")/../libexec/telpher/telpher-bench-$flavour.so"; then
+            expect 0 $launch -n 2 "$osu/osu_allreduce" -I -m 4:8 -i 5 -x 1 -c
+            test "$(grep -Ec '^[48] .* Pass$' out)" -eq 2 || die "a session, $flavour"
+            expect 0 $launch -n 2 "$osu/osu_put_latency" -I -m 4:4 -i 5 -x 1
+        else
+            $launch -n 2 "$osu/osu_latency" -I >out 2>err && die "a session of $flavour"
+            grep -q 'this MPI has no sessions' err || die "no reason for a missing session, $flavour"
+        fi
+    done
+    test "$ran" = 1 || { echo "skipped: built for no MPI that has its mpirun here (packages libopenmpi-dev, libmpich-dev)"; exit 77; }
+    expect 2 $launch -n 2 "$osu/osu_latency" -D indx:wrong
+    grep -q 'wrong: line 2 is not two numbers' err || die "no reason for a wrong file"
+    expect 2 $launch -n 2 "$osu/osu_neighbor_allgather" -N graph:edges
+    grep -q 'edge 1, 2: this job has ranks 0 to 1' err || die "no reason for a wrong edge"
+    expect 2 $launch -n 2 "$osu/osu_neighbor_allgather" -N cart:1:1
+    grep -q 'radius 1 needs 3 ranks' err || die "no reason for a wrong radius"
+    for pattern in latency bw; do
+        expect 0 "$bench" "$pattern" -m 4:8 -i 70 -x 1 -G tty
+        test "$(grep -Ec "^$pattern [48]: [0-9.]+ .* [0-9.]+ (us|MB/s), 70 iterations$" out)" -eq 2 || die "no iterations of $pattern"
+    done
+    if has_matplotlib; then
+        expect 0 "$bench" latency -m 4:8 -i 9 -x 1 -G png,pdf
+        for picture in png pdf; do
+            test -s "osu_latency.$picture" || die "no $picture"
+        done
+    fi
+    if ! is_sanitized; then # a stand-in, whose counts are known
+        export LD_LIBRARY_PATH="$standin${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
+        expect 0 "$bench" latency -m 4:8 -i 5 -x 1 -P PAPI_TOT_CYC,perf::FAULTS:counts
+        test "$(grep -Ec '^PAPI_TOT_CYC +101 +101$|^perf::FAULTS +202 +202$' counts)" -eq 2 || die "counts: $(cat counts)"
+        expect 1 "$bench" latency -m 4:4 -i 5 -P PIGEONS
+        grep -q '^telpher-bench: -P: PIGEONS: Event does not exist$' err || die "no reason for an unknown event"
+        expect 1 "$bench" latency -m 4:4 -i 5 -P PAPI_TOT_CYC:none/counts
+        grep -q -- '-P: none/counts: No such file' err || die "no reason for a file that cannot be written"
+    fi
+}
+
 # Each kind of table by OSU's names, and options that add columns: what scripts for OSU's output rely on.
 columns() {
     osu=$(dirname "$bench")/../libexec/telpher/osu
@@ -557,10 +630,8 @@ mpi() {
     export ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0"
     export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
     for flavour in openmpi mpich; do
-        test -e "$(dirname "$bench")/../libexec/telpher/telpher-bench-$flavour.so" || continue
-        launch="mpirun.$flavour"
-        command -v "$launch" >/dev/null || continue
-        test "$flavour" = mpich || launch="$launch --oversubscribe"
+        test -e "$(dirname "$bench")/../libexec/telpher/telpher-bench-$flavour.so" && command -v "mpirun.$flavour" >/dev/null || continue
+        launch="mpirun.$flavour$(test "$flavour" = mpich || echo " --oversubscribe")"
         ran=1
         for pattern in latency bw bibw mbw_mr multi_lat; do
             expect 0 $launch -n 2 "$bench" "$pattern" -r mpi -c -i 5 -x 2 -m 1:32K -W 8
@@ -647,10 +718,8 @@ compare() {
     export ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0"
     export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
     for flavour in openmpi mpich; do
-        test -e "$(dirname "$bench")/../libexec/telpher/telpher-bench-$flavour.so" || continue
-        launch="mpirun.$flavour"
-        command -v "$launch" >/dev/null || continue
-        test "$flavour" = mpich || launch="$launch --oversubscribe"
+        test -e "$(dirname "$bench")/../libexec/telpher/telpher-bench-$flavour.so" && command -v "mpirun.$flavour" >/dev/null || continue
+        launch="mpirun.$flavour$(test "$flavour" = mpich || echo " --oversubscribe")"
         ran=1
         expect 0 $launch -n 2 "$bench" compare -n 4 -i 20 -m 8,64K
         # size, channel, MPI, ratio within its interval, floors

@@ -214,13 +214,20 @@ find(const struct cli_option *options, size_t count, int code)
     return NULL;
 }
 
+/* Of what getopt_long() did not take: the letter, or the long name as it was written. */
+static int
+refuse(const char *command, const char *written)
+{
+    const char letter[] = {'-', (char)optopt, '\0'};
+
+    return cli_wrong(command, "unknown option, or one without its value: %s",
+                     optopt > 0 && optopt < FIRST_CODE ? letter : written);
+}
+
 /* @return -1 to go on, or the exit status */
 static int
 take(const struct cli_option *o, const char *command, const char *text)
 {
-    if (o == NULL) {
-        return cli_wrong(command, "unknown option, or one without its value");
-    }
     if (set(o, text)) {
         return -1;
     }
@@ -241,6 +248,7 @@ cli_read(int argc, char **argv, const char *usage, const char *tail,
 
     make_getopt(options, count < OPTIONS_MAX ? count : OPTIONS_MAX, longs, letters);
     optind = 1;
+    opterr = 0; /* one line, below */
     while (status < 0 && (code = getopt_long(argc, argv, letters, longs, NULL)) != -1) {
         const struct cli_option *o = find(options, count, code);
 
@@ -252,7 +260,8 @@ cli_read(int argc, char **argv, const char *usage, const char *tail,
             printf(CLI_PROGRAM " %s\n", version);
             return EXIT_SUCCESS;
         }
-        status = take(o, argv[0], optarg);
+        status =
+            o != NULL ? take(o, argv[0], optarg) : refuse(argv[0], argv[optind - 1]);
     }
     if (status < 0 && optind == argc && runs_program(options, count)) {
         status = cli_wrong(argv[0], "no program given");

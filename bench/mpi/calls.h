@@ -25,6 +25,15 @@ enum bench_sync {
 /** Allocator of a window's memory. */
 enum bench_window { BENCH_ALLOCATE, BENCH_CREATE, BENCH_DYNAMIC, BENCH_WINDOWS };
 
+/** Which elements of a message's memory are sent. */
+enum bench_layout_kind { BENCH_CONTIGUOUS, BENCH_VECTOR, BENCH_INDEXED };
+struct bench_layout {
+    enum bench_layout_kind kind;
+    int stride, block; /**< [elements] of a vector */
+    int count; /**< of indexed blocks */
+    const int *places, *lengths; /**< [elements] of each */
+};
+
 /** Memory, ranks and sizes of a call; the program sets it before open(). */
 struct bench_work {
     void *job; /**< the runtime's own */
@@ -39,9 +48,11 @@ struct bench_work {
     bool validation;
     bool in_place; /**< in holds what is sent, where the rank receives */
     enum bench_type type;
+    const struct bench_layout *layout; /**< NULL: all elements are sent */
     enum bench_sync sync;
     enum bench_window memory;
-    int neighbors[2], neighbor_count;
+    const int *sources, *destinations; /**< neighbors, in the order of their blocks */
+    int source_count, destination_count;
     int trips; /**< open() sets it: transfers one after the other in a start() */
 };
 

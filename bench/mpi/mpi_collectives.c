@@ -10,7 +10,8 @@ static struct {
     MPI_Datatype type, *types;
     MPI_Request request;
     int count;
-    int *counts, *displs, *bytes, *portions; /* of each rank; bytes: displs in bytes */
+    int *counts, *displs, *bytes, *portions, *weights; /* of each rank; bytes: displs in
+                                                          bytes */
     MPI_Aint *places; /* the same as bytes */
 } s;
 
@@ -26,17 +27,28 @@ release(struct bench_work *w)
     }
 }
 
+/* A rank may be a neighbor more than once. */
+static size_t
+count_blocks(const struct bench_work *w)
+{
+    int most = w->size > w->source_count ? w->size : w->source_count;
+
+    return (size_t)(most > w->destination_count ? most : w->destination_count);
+}
+
 static bool
 prepare(struct bench_work *w)
 {
-    static const int weights[2] = {1, 1};
-    size_t n = (size_t)w->size, type = bench_type_size(w->type);
+    struct bench_mpi_elements block = bench_mpi_block(w);
+    size_t n = count_blocks(w);
+    size_t bytes =
+        w->layout != NULL ? w->len : (size_t)block.count * bench_type_size(w->type);
 
-    s.comm = MPI_COMM_WORLD;
+    s.comm = bench_mpi_comm;
     s.ring = MPI_COMM_NULL;
-    s.type = bench_mpi_type(w->type);
-    s.count = (int)(w->len / type);
-    s.counts = malloc(4 * n * sizeof(*s.counts));
+    s.type = block.type;
+    s.count = block.count;
+    s.counts = malloc(5 * n * sizeof(*s.counts));
     s.types = malloc(n * sizeof(MPI_Datatype));
     s.places = malloc(n * sizeof(*s.places));
     if (s.counts == NULL || s.types == NULL || s.places == NULL) {
@@ -45,17 +57,19 @@ prepare(struct bench_work *w)
     s.displs = s.counts + n;
     s.bytes = s.displs + n;
     s.portions = s.bytes + n;
-    for (int i = 0; i < w->size; i++) {
+    s.weights = s.portions + n;
+    for (int i = 0; i < (int)n; i++) {
         s.counts[i] = s.count;
         s.displs[i] = i * s.count;
-        s.bytes[i] = (int)((size_t)s.displs[i] * type);
+        s.bytes[i] = (int)((size_t)i * bytes);
         s.places[i] = s.bytes[i];
         s.types[i] = s.type;
         s.portions[i] = bench_portion(s.count, w->size, i);
+        s.weights[i] = 1;
     }
     return bench_mpi_good(MPI_Dist_graph_create_adjacent(
-        s.comm, w->neighbor_count, w->neighbors, weights, w->neighbor_count,
-        w->neighbors, weights, MPI_INFO_NULL, 0, &s.ring));
+        s.comm, w->source_count, w->sources, s.weights, w->destination_count,
+        w->destinations, s.weights, MPI_INFO_NULL, 0, &s.ring));
 }
 
 static bool

@@ -19,6 +19,21 @@
 #define BENCH_MPI_INIT(name) MPIX_##name##_init
 #endif
 
+/** A run of elements of one type. */
+struct bench_mpi_elements {
+    MPI_Datatype type;
+    int count;
+};
+
+/** All processes: MPI_COMM_WORLD, or, in a session, a communicator of its own. */
+extern MPI_Comm bench_mpi_comm;
+/** How a message of so many bytes is sent: as bytes, or in the layout of the size that is measured. */
+struct bench_mpi_elements bench_mpi_message(size_t len);
+/** One block of a collective: elements of w->type, or one of its layout, as long as the block. */
+struct bench_mpi_elements bench_mpi_block(const struct bench_work *w);
+/** Makes the type of w->layout for w->len; frees the last one. */
+bool bench_mpi_lay_out(const struct bench_work *w);
+
 /** Tables that end with an entry without a name. */
 extern const struct bench_call bench_mpi_collectives[], bench_mpi_pairs[],
     bench_mpi_windows[];

@@ -22,6 +22,8 @@ struct bench_mpi {
     bool (*start)(int *ret_rank, int *ret_size);
     /** The same for several threads that call MPI in turn. */
     bool (*start_serialized)(int *ret_rank, int *ret_size);
+    /** The same by a session of MPI 4; NULL: this MPI has none. */
+    bool (*start_session)(int *ret_rank, int *ret_size);
     /** telpher_context_create_mpi() of all processes. */
     telpher_status (*create_context)(const telpher_context_params *params,
                                      telpher_context **ret_ctx, telpher_error *err);
@@ -42,6 +44,8 @@ struct bench_mpi {
     /** Replaces each value by the least, the sum and the most over all ranks, at rank 0. */
     bool (*reduce)(const double *mine, int count, double *least, double *sum,
                    double *most);
+    /** From now on messages of w->len are sent as w->layout says. */
+    bool (*lay_out)(const struct bench_work *w);
     const struct bench_call *(*find_call)(const char *name); /**< NULL: not there */
 };
 

@@ -24,17 +24,19 @@ slot(const struct bench_work *w, uint8_t *base, int i)
 static bool
 init_window(struct bench_work *w, int sends, int recvs)
 {
+    struct bench_mpi_elements m = bench_mpi_message(w->len);
+
     s.sends = s.recvs = 0;
     for (; s.sends < sends; s.sends++) {
-        if (!bench_mpi_good(MPI_Send_init(slot(w, w->out, s.sends), (int)w->len,
-                                          MPI_BYTE, w->peer, TAG, MPI_COMM_WORLD,
+        if (!bench_mpi_good(MPI_Send_init(slot(w, w->out, s.sends), m.count, m.type,
+                                          w->peer, TAG, bench_mpi_comm,
                                           &s.requests[s.sends]))) {
             return false;
         }
     }
     for (; s.recvs < recvs; s.recvs++) {
-        if (!bench_mpi_good(MPI_Recv_init(slot(w, w->in, s.recvs), (int)w->len,
-                                          MPI_BYTE, w->peer, TAG, MPI_COMM_WORLD,
+        if (!bench_mpi_good(MPI_Recv_init(slot(w, w->in, s.recvs), m.count, m.type,
+                                          w->peer, TAG, bench_mpi_comm,
                                           &s.requests[s.sends + s.recvs]))) {
             return false;
         }
@@ -90,9 +92,9 @@ acknowledge(struct bench_work *w)
     char byte = 0;
 
     return bench_mpi_good(
-        w->first ? MPI_Recv(&byte, 1, MPI_BYTE, w->peer, ACK, MPI_COMM_WORLD,
+        w->first ? MPI_Recv(&byte, 1, MPI_BYTE, w->peer, ACK, bench_mpi_comm,
                             MPI_STATUS_IGNORE)
-                 : MPI_Send(&byte, 1, MPI_BYTE, w->peer, ACK, MPI_COMM_WORLD));
+                 : MPI_Send(&byte, 1, MPI_BYTE, w->peer, ACK, bench_mpi_comm));
 }
 
 static bool
@@ -132,14 +134,14 @@ init_parts(struct bench_work *w, int sends, int recvs)
     s.sends = s.recvs = 0;
     for (; s.sends < sends; s.sends++) {
         if (!bench_mpi_good(MPI_Psend_init(slot(w, w->out, s.sends), n, count, MPI_BYTE,
-                                           w->peer, TAG, MPI_COMM_WORLD, MPI_INFO_NULL,
+                                           w->peer, TAG, bench_mpi_comm, MPI_INFO_NULL,
                                            &s.requests[s.sends]))) {
             return false;
         }
     }
     for (; s.recvs < recvs; s.recvs++) {
         if (!bench_mpi_good(MPI_Precv_init(slot(w, w->in, s.recvs), n, count, MPI_BYTE,
-                                           w->peer, TAG, MPI_COMM_WORLD, MPI_INFO_NULL,
+                                           w->peer, TAG, bench_mpi_comm, MPI_INFO_NULL,
                                            &s.requests[s.sends + s.recvs]))) {
             return false;
         }
@@ -207,13 +209,14 @@ start_parts_bw(struct bench_work *w)
 static bool
 begin_window(struct bench_work *w, bool send, int peer, int block)
 {
+    struct bench_mpi_elements m = bench_mpi_message(w->len);
+
     for (int i = 0; i < w->window; i++) {
         uint8_t *at = (send ? w->out : w->in) + (size_t)block * w->len;
         MPI_Request *request = &s.requests[s.sends];
-        int error = send ? MPI_Isend(at, (int)w->len, MPI_BYTE, peer, TAG,
-                                     MPI_COMM_WORLD, request)
-                         : MPI_Irecv(at, (int)w->len, MPI_BYTE, peer, TAG,
-                                     MPI_COMM_WORLD, request);
+        int error =
+            send ? MPI_Isend(at, m.count, m.type, peer, TAG, bench_mpi_comm, request)
+                 : MPI_Irecv(at, m.count, m.type, peer, TAG, bench_mpi_comm, request);
 
         if (!bench_mpi_good(error)) {
             return false;
@@ -241,7 +244,7 @@ start_fan(struct bench_work *w, bool in)
         good = i == w->root || begin_window(w, !in, i, i);
     }
     return good && bench_mpi_good(MPI_Waitall(s.sends, s.requests, s.statuses)) &&
-           bench_mpi_good(MPI_Barrier(MPI_COMM_WORLD));
+           bench_mpi_good(MPI_Barrier(bench_mpi_comm));
 }
 
 static bool

@@ -77,17 +77,17 @@ create(struct bench_work *w, uint8_t **memory, size_t bytes)
     switch (w->memory) {
     case BENCH_ALLOCATE:
         return bench_mpi_good(MPI_Win_allocate((MPI_Aint)bytes, 1, MPI_INFO_NULL,
-                                               MPI_COMM_WORLD, memory, &s.win));
+                                               bench_mpi_comm, memory, &s.win));
     case BENCH_CREATE:
         return bench_mpi_good(MPI_Win_create(*memory, (MPI_Aint)bytes, 1, MPI_INFO_NULL,
-                                             MPI_COMM_WORLD, &s.win));
+                                             bench_mpi_comm, &s.win));
     default:
         return bench_mpi_good(
-                   MPI_Win_create_dynamic(MPI_INFO_NULL, MPI_COMM_WORLD, &s.win)) &&
+                   MPI_Win_create_dynamic(MPI_INFO_NULL, bench_mpi_comm, &s.win)) &&
                bench_mpi_good(MPI_Win_attach(s.win, *memory, (MPI_Aint)bytes)) &&
                bench_mpi_good(MPI_Get_address(*memory, &mine)) &&
                bench_mpi_good(MPI_Sendrecv(&mine, 1, MPI_AINT, w->peer, 1, &s.target, 1,
-                                           MPI_AINT, w->peer, 1, MPI_COMM_WORLD,
+                                           MPI_AINT, w->peer, 1, bench_mpi_comm,
                                            MPI_STATUS_IGNORE));
     }
 }
@@ -111,7 +111,7 @@ open_window(struct bench_work *w, uint8_t **memory, int lock)
         bytes = LEAST;
     }
     if (!create(w, memory, bytes) ||
-        !bench_mpi_good(MPI_Comm_group(MPI_COMM_WORLD, &world)) ||
+        !bench_mpi_good(MPI_Comm_group(bench_mpi_comm, &world)) ||
         !bench_mpi_good(MPI_Group_incl(world, 1, &w->peer, &s.peer))) {
         return false;
     }

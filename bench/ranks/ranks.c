@@ -174,11 +174,13 @@ sample(struct ranks_pair *p, const struct ranks_pattern *pattern,
         *overlap = clean;
     }
     p->job->barrier(p);
+    ranks_counters_start(p);
     start = bench_now_us();
     for (int i = 0; i < count; i++, p->iteration++) {
         samples[i] = run_once(p, pattern, way, overlap);
     }
     start = bench_now_us() - start;
+    ranks_counters_stop(p);
     p->job->barrier(p);
     return start;
 }
@@ -212,6 +214,7 @@ run_size(struct ranks_pair *p, const struct ranks_pattern *pattern,
     if (p->work.stride != 0 && (pattern->flags & RANKS_WINDOW) != 0) {
         p->work.stride = len;
     }
+    need(p, p->job->lay_out == NULL || p->job->lay_out(&p->work), "a derived type");
     need(p, p->call == NULL || p->call->open(&p->work), pattern->name);
     together = sample(p, pattern, way, samples, count, NULL);
     if (pattern->kind == RANKS_OVERLAP) {
@@ -222,6 +225,8 @@ run_size(struct ranks_pair *p, const struct ranks_pattern *pattern,
     }
     p->work.out = out; /* a window may have had memory of its own */
     p->work.in = in;
+    ranks_counters_write(p);
+    ranks_graph_add(pattern, p, samples, count); /* before they are sorted */
     stats = bench_stats_of(samples, (size_t)count);
     if (p->o->osu && (pattern->flags & RANKS_WINDOW) != 0 && !p->o->validation) {
         stats.mean = together / count / p->work.trips; /* OSU's, with its clocks */
@@ -250,7 +255,7 @@ static void
 run_sizes(struct ranks_pair *p, const struct ranks_pattern *pattern,
           const struct ranks_way *way)
 {
-    size_t least = bench_type_size(p->o->type);
+    size_t least = bench_type_size(p->o->type), sent;
 
     if (pattern->receives == RANKS_NONE) {
         run_size(p, pattern, way, 0);
@@ -259,7 +264,7 @@ run_sizes(struct ranks_pair *p, const struct ranks_pattern *pattern,
     } else {
         for (size_t len = p->o->min_bytes; len <= p->o->max_bytes;
              len = len == 0 ? 1 : 2 * len) {
-            if (len >= least) {
+            if (len >= least && ranks_layout_fits(p->o, len, &sent)) {
                 run_windows(p, pattern, way, len);
             }
         }
@@ -314,17 +319,6 @@ free_buffers(struct ranks_pair *p)
     ranks_free(p, mine, p->in);
 }
 
-/* In a ring; the neighbor on both sides counts once. */
-static void
-set_neighbors(struct bench_work *w)
-{
-    int left = (w->rank + w->size - 1) % w->size, right = (w->rank + 1) % w->size;
-
-    w->neighbors[0] = left < right ? left : right;
-    w->neighbors[1] = left < right ? right : left;
-    w->neighbor_count = left != right ? 2 : 1;
-}
-
 static void
 prepare(struct ranks_pair *p, const struct ranks_pattern *pattern,
         const struct ranks_way *way)
@@ -354,15 +348,17 @@ prepare(struct ranks_pair *p, const struct ranks_pattern *pattern,
         .validation = o->validation,
         .in_place = o->in_place && (pattern->flags & RANKS_IN_PLACE) != 0,
         .type = o->type,
+        .layout = o->layout,
         /* only these end an epoch of both */
         .sync = both && o->sync < BENCH_PSCW ? BENCH_PSCW : o->sync,
         .memory = o->kinds[0] != TELPHER_MEM_HOST || o->kinds[1] != TELPHER_MEM_HOST
                       ? BENCH_CREATE
                       : o->memory};
-    set_neighbors(&p->work);
+    need(p, ranks_set_neighbors(&p->work, o) == NULL, "neighbors");
     if (pattern->run == NULL) {
         p->staged = way->staged;
     }
+    p->fills_gaps = way->staged;
 }
 
 /* @return NULL, or why the runtime or this job has no such pattern */
@@ -371,6 +367,7 @@ find_call(struct ranks_pair *p, const struct ranks_pattern *pattern,
           const struct ranks_way *way)
 {
     bool pairs = (pattern->flags & RANKS_PAIRS) != 0;
+    const char *reason;
 
     p->call = NULL;
     if (ranks_is_of_pairs(pattern) && p->o->pairs == 0 &&
@@ -395,6 +392,12 @@ find_call(struct ranks_pair *p, const struct ranks_pattern *pattern,
     }
     if (way->staged && (pattern->flags & RANKS_WINDOW) != 0) {
         return "is not measured with staging: windows stay where they are";
+    }
+    p->work.rank = (int)p->rank;
+    p->work.size = (int)p->size;
+    reason = ranks_has_neighbors(pattern) ? ranks_set_neighbors(&p->work, p->o) : NULL;
+    if (reason != NULL) {
+        return reason;
     }
     p->call = p->job->find_call != NULL ? p->job->find_call(pattern->name) : NULL;
     return p->call != NULL ? NULL : "is not among what this runtime has";
@@ -457,10 +460,14 @@ run_pattern(const struct ranks_pattern *pattern, const struct ranks_way *way,
     } else if (pattern->kind == RANKS_START) {
         ranks_show_start(pattern, &p);
     } else {
+        ranks_counters_open(&p);
         run_types(&p, pattern, way, o);
+        ranks_counters_close();
     }
     p.job->leave(&p);
-    return reason != NULL ? 2 : EXIT_SUCCESS;
+    return reason != NULL                  ? 2
+           : ranks_graph_draw(&p, pattern) ? EXIT_SUCCESS
+                                           : EXIT_FAILURE;
 }
 
 /* ---- checks of the checks ---- */
@@ -529,7 +536,9 @@ ranks_check_main(int argc, char **argv)
                                                .title = "Checks of all patterns",
                                                .kind = RANKS_COLLECTIVE,
                                                .receives = RANKS_ONE,
-                                               .flags = RANKS_WINDOW | RANKS_IN_PLACE};
+                                               .flags = RANKS_WINDOW | RANKS_IN_PLACE |
+                                                        RANKS_EVERY};
+    const struct bench_layout *layout;
     const struct ranks_way *way = &ranks_mpi_way;
     struct ranks_pair p = {.o = &o, .counts = true};
     int code = ranks_parse_options(argc, argv, &every, &o, &way);
@@ -538,9 +547,11 @@ ranks_check_main(int argc, char **argv)
     if (code >= 0) {
         return code;
     }
+    layout = o.layout;
     p.job = way->job;
     p.job->join(&p);
     for (const struct ranks_pattern *at = ranks_patterns; at->name != NULL; at++) {
+        o.layout = ranks_has_layouts(at) ? layout : NULL;
         o.memory = (at->flags & RANKS_EIGHT) != 0 ? BENCH_CREATE : BENCH_ALLOCATE;
         if (at->kind != RANKS_START &&
             (!o.in_place || (at->flags & RANKS_IN_PLACE) != 0)) {

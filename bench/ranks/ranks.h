@@ -17,11 +17,14 @@
 #include "bench/mpi/calls.h"
 
 struct bench_mpi;
+struct ranks_list;
 struct ranks_memory;
 struct bench_stats;
 
 enum { RANKS_TAILS = 8 };
 
+enum ranks_graph { RANKS_TTY, RANKS_PNG, RANKS_PDF, RANKS_GRAPHS };
+enum { RANKS_DIMS = 8 }; /* of a cartesian neighborhood at most */
 enum ranks_format { RANKS_TEXT, RANKS_JSON, RANKS_CSV };
 
 /** What the user asked for. */
@@ -50,6 +53,14 @@ struct ranks_options {
     const struct ranks_memory *memory_of_device; /* what D means */
     const char *placeholder; /* file with an FPGA's kernels; NULL: none is loaded */
     bool device_given;
+    bool session; /* MPI starts by a session */
+    const struct bench_layout *layout; /* NULL: all of a message is sent */
+    struct bench_layout layout_of_message; /* what layout points to */
+    int dims, radius; /* of a cartesian neighborhood; 0: a ring */
+    const struct ranks_list *edges; /* of a graph of neighbors, or NULL */
+    unsigned graphs; /* 1 << enum ranks_graph */
+    char *events; /* counted by PAPI, with commas between them; NULL: none */
+    const char *counts_path; /* where counts go; NULL: papi_output.out */
     const char *mpi; /* whose, of runtime mpi; NULL: of the launcher we run under */
 };
 
@@ -69,6 +80,8 @@ struct ranks_job {
     bool (*reduce)(const double *mine, int count, double *least, double *sum,
                    double *most);
     void (*abort)(void); /* may be NULL */
+    /** Messages of w->len are sent as w->layout says; NULL: all of them is sent. */
+    bool (*lay_out)(const struct bench_work *w);
 };
 
 /** Two ranks, one of which this is, and their buffers. */
@@ -86,6 +99,7 @@ struct ranks_pair {
     struct bench_work work;
     int slots; /* messages under way at once */
     bool staged; /* the call works on host memory, copied from and to out and in */
+    bool fills_gaps; /* copies around the way write what a layout does not send */
     double start_us; /* what joining cost */
     int iteration;
     unsigned numbers; /* different ones in content */
@@ -196,7 +210,8 @@ enum ranks_blocks {
     RANKS_ROOT, /* the root one */
     RANKS_ROOT_EACH, /* the root one for each */
     RANKS_OTHERS, /* all but the root one */
-    RANKS_NEIGHBORS, /* each rank one for each neighbor */
+    RANKS_NEIGHBORS, /* each rank one for each neighbor that it sends to */
+    RANKS_SOURCES, /* each rank one for each neighbor that it receives from */
     RANKS_PORTION /* each rank its part of one */
 };
 
@@ -206,6 +221,7 @@ enum {
     RANKS_WINDOW = 4, /* one-sided */
     RANKS_EIGHT = 8, /* of 8 bytes only */
     RANKS_IN_PLACE = 16, /* its receiving buffer may hold what is sent */
+    RANKS_EVERY = 64, /* stands for all patterns in `check` */
     RANKS_LOCKS = 32 /* OSU's default: a window of MPI_Win_create(), locked each time */
 };
 
@@ -253,6 +269,18 @@ ranks_has_root(const struct ranks_pattern *pattern)
            pattern->receives == RANKS_ROOT || pattern->receives == RANKS_ROOT_EACH;
 }
 
+static inline bool
+ranks_has_neighbors(const struct ranks_pattern *pattern)
+{
+    return pattern->receives == RANKS_SOURCES;
+}
+
+/** May an MPI's derived type say what of a message is sent? */
+bool ranks_has_layouts(const struct ranks_pattern *pattern);
+
+/** Sets the neighbors of this rank by options -N. @return NULL, or why these ranks cannot have them */
+const char *ranks_set_neighbors(struct bench_work *w, const struct ranks_options *o);
+
 /** The way to take where none is named. */
 const struct ranks_way *ranks_default_way(const struct ranks_pattern *pattern,
                                           bool osu);
@@ -261,6 +289,8 @@ const struct ranks_way *ranks_default_way(const struct ranks_pattern *pattern,
 
 /** Blocks of that rank, 0 if it has none. */
 int ranks_blocks_of(enum ranks_blocks blocks, const struct bench_work *w);
+/** Is a message of so many bytes long enough for the layout? Gives the bytes of it that are sent. */
+bool ranks_layout_fits(const struct ranks_options *o, size_t len, size_t *ret_sent);
 /** Fills what this rank sends and clears what it receives. */
 void ranks_fill(struct ranks_pair *p, const struct ranks_pattern *pattern);
 /** Compares what was received. Ends the program if a byte is wrong. */
@@ -282,6 +312,25 @@ void ranks_show_row(const struct ranks_pattern *pattern, const struct ranks_way 
 /** What follows the last row. */
 void ranks_show_tail(struct ranks_pair *p);
 void ranks_show_start(const struct ranks_pattern *pattern, struct ranks_pair *p);
+
+/* ---- option -P: ranks_counters.c ---- */
+
+/** Loads PAPI where events are asked for; ends the program if these cannot be counted. */
+void ranks_counters_open(struct ranks_pair *p);
+/** Count from here, or up to here. */
+void ranks_counters_start(struct ranks_pair *p);
+void ranks_counters_stop(struct ranks_pair *p);
+/** Writes what was counted since the last call, of all ranks. Collective. */
+void ranks_counters_write(struct ranks_pair *p);
+void ranks_counters_close(void);
+
+/* ---- option -G: ranks_graph.c ---- */
+
+/** Keeps what each iteration took, in their order. */
+void ranks_graph_add(const struct ranks_pattern *pattern, const struct ranks_pair *p,
+                     const double *samples, int count);
+/** Draws all that was kept, where this is rank 0. @return false if it cannot be drawn */
+bool ranks_graph_draw(const struct ranks_pair *p, const struct ranks_pattern *pattern);
 
 /** Reads the command line. @return the exit code if the program ends here, else -1 */
 int ranks_parse_options(int argc, char **argv, const struct ranks_pattern *pattern,

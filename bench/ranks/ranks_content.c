@@ -34,10 +34,75 @@ ranks_blocks_of(enum ranks_blocks blocks, const struct bench_work *w)
     case RANKS_OTHERS:
         return !root;
     case RANKS_NEIGHBORS:
-        return w->neighbor_count;
+        return w->destination_count;
+    case RANKS_SOURCES:
+        return w->source_count;
     default:
         return 0;
     }
+}
+
+bool
+ranks_has_layouts(const struct ranks_pattern *pattern)
+{
+    return (pattern->flags & RANKS_EVERY) != 0 ||
+           ((pattern->flags & (RANKS_SUM | RANKS_WINDOW)) == 0 &&
+            pattern->receives != RANKS_NONE &&
+            strstr(pattern->name, "partitioned") == NULL);
+}
+
+/* Is that byte of a message sent? */
+static bool
+is_sent(const struct ranks_options *o, size_t at, size_t len)
+{
+    const struct bench_layout *l = o->layout;
+    size_t i = at / bench_type_size(o->type), n = len / bench_type_size(o->type);
+
+    if (l->kind == BENCH_VECTOR) {
+        size_t stride = (size_t)l->stride;
+
+        return i < n / stride * stride && i % stride < (size_t)l->block;
+    }
+    for (int b = 0; l->kind == BENCH_INDEXED && b < l->count; b++) {
+        if (i >= (size_t)l->places[b] &&
+            i - (size_t)l->places[b] < (size_t)l->lengths[b]) {
+            return true;
+        }
+    }
+    return l->kind == BENCH_CONTIGUOUS && i < n;
+}
+
+/* What is not sent stays as it was, but where a copy by way of host memory took all. */
+static void
+keep_gaps(const struct ranks_pair *p, uint8_t *wanted, const uint8_t *received,
+          size_t len)
+{
+    for (size_t at = 0; p->o->layout != NULL && at < len; at++) {
+        if (!is_sent(p->o, at, len)) {
+            wanted[at] = p->fills_gaps ? received[at] : CLEARED;
+        }
+    }
+}
+
+bool
+ranks_layout_fits(const struct ranks_options *o, size_t len, size_t *ret_sent)
+{
+    const struct bench_layout *l = o->layout;
+    size_t size = bench_type_size(o->type), n = len / size, sent = n;
+
+    if (l != NULL && l->kind == BENCH_VECTOR) {
+        sent = n / (size_t)l->stride * (size_t)l->block;
+    } else if (l != NULL && l->kind == BENCH_INDEXED) {
+        sent = 0;
+        for (int i = 0; i < l->count; i++) {
+            sent += (size_t)l->lengths[i];
+            if ((size_t)l->places[i] + (size_t)l->lengths[i] > n) {
+                return false;
+            }
+        }
+    }
+    *ret_sent = sent * size;
+    return true;
 }
 
 /* ---- what is at a place ---- */
@@ -131,7 +196,7 @@ receiver_of(const struct ranks_pattern *pattern, const struct bench_work *w, int
     case RANKS_ROOT_EACH:
         return i;
     case RANKS_NEIGHBORS:
-        return w->neighbors[i];
+        return w->destinations[i];
     default:
         return ALL;
     }
@@ -150,6 +215,20 @@ flips(const struct ranks_pair *p, const struct ranks_pattern *pattern)
     return p->flips &&
            (p->work.rank == p->work.root || pattern->sends == RANKS_SECOND ||
             pattern->sends == RANKS_OTHERS);
+}
+
+/* A byte that is sent, in the middle if that one is. */
+static size_t
+place_to_flip(const struct ranks_pair *p, size_t len)
+{
+    size_t at = len / 2;
+
+    for (size_t i = 0; p->o->layout != NULL && i < len; i++) {
+        if (is_sent(p->o, (at + i) % len, len)) {
+            return (at + i) % len;
+        }
+    }
+    return at;
 }
 
 /* Where in place a rank has what it sends [bytes]. */
@@ -193,7 +272,7 @@ ranks_fill(struct ranks_pair *p, const struct ranks_pattern *pattern)
         struct block b = {w->rank, receiver_of(pattern, w, i), 0};
 
         write_block(host + (size_t)i * w->len, p, b, w->len);
-        host[(size_t)i * w->len + w->len / 2] ^=
+        host[(size_t)i * w->len + place_to_flip(p, w->len)] ^=
             flips(p, pattern) && w->len != 0 ? 0x40 : 0;
     }
     for (int i = 0; sends != 0 && i < slots_of(p); i++) {
@@ -217,8 +296,8 @@ sender_of(const struct ranks_pattern *pattern, const struct bench_work *w, int i
     } else if (pattern->receives == RANKS_EACH ||
                pattern->receives == RANKS_ROOT_EACH) {
         b.from = i;
-    } else if (pattern->receives == RANKS_NEIGHBORS) {
-        b.from = w->neighbors[i];
+    } else if (ranks_has_neighbors(pattern)) {
+        b.from = w->sources[i];
     } else if (pattern->sends == RANKS_ROOT || pattern->sends == RANKS_ROOT_EACH) {
         b.from = w->root;
     }
@@ -274,6 +353,7 @@ check_block(struct ranks_pair *p, const struct ranks_pattern *pattern,
     uint8_t *wanted = take_staging(p, len);
 
     write_block(wanted, p, b, len);
+    keep_gaps(p, wanted, received, len);
     for (size_t at = 0; at < len; at++) {
         if (received[at] != wanted[at]) {
             refuse(p, pattern, i, at, received[at], wanted[at]);

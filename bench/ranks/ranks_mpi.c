@@ -227,7 +227,11 @@ join(struct ranks_pair *p)
         fail("runtime mpi sends at most 2 GiB - 1 at once", "");
     }
     load(p->o->mpi);
-    need(mpi->start(&rank, &size), "MPI_Init");
+    if (p->o->session && mpi->start_session == NULL) {
+        fail("-I: this MPI has no sessions, which MPI 4 brought", mpi->version());
+    }
+    need(p->o->session ? mpi->start_session(&rank, &size) : mpi->start(&rank, &size),
+         p->o->session ? "MPI_Session_init" : "MPI_Init");
     p->rank = (uint32_t)rank;
     p->size = (uint32_t)size;
     p->ctx = device_context();
@@ -297,8 +301,14 @@ abort_all(void)
     mpi->abort();
 }
 
-const struct ranks_job ranks_mpi_job = {join,      leave,  barrier,  transport,
-                                        find_call, reduce, abort_all};
+static bool
+lay_out(const struct bench_work *w)
+{
+    return mpi->lay_out(w);
+}
+
+const struct ranks_job ranks_mpi_job = {join,      leave,  barrier,   transport,
+                                        find_call, reduce, abort_all, lay_out};
 
 /* ---- the way ---- */
 

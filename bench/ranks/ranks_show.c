@@ -63,6 +63,9 @@ show_columns(const struct ranks_pattern *pattern, const struct ranks_options *o)
                  ranks_has_window(pattern) ? "BW(MB/s)" : "Lat(us)");
         printf("%*s", WIDTH, name);
     }
+    if (o->layout != NULL) {
+        printf("%*s", WIDTH, "Transmit Size");
+    }
     printf("\n");
 }
 
@@ -164,6 +167,9 @@ ranks_show_head(const struct ranks_pattern *pattern, const struct ranks_way *way
     if (o->percentiles) {
         printf("%14s", "Avg");
     }
+    if (o->layout != NULL) {
+        printf("%*s", WIDTH, "Transmit Size");
+    }
     printf("\n");
     fflush(stdout);
 }
@@ -259,6 +265,17 @@ show_overlap(const struct ranks_options *o, const struct ranks_row *r, int first
     }
 }
 
+/* Of a message with a layout. */
+static void
+show_sent(const struct ranks_pair *p)
+{
+    size_t sent;
+
+    if (p->o->layout != NULL && ranks_layout_fits(p->o, p->work.len, &sent)) {
+        printf("%*zu", WIDTH, sent);
+    }
+}
+
 static void
 show_osu_row(const struct ranks_pattern *pattern, const struct ranks_pair *p,
              const struct bench_stats *s, const struct ranks_row *r)
@@ -291,6 +308,7 @@ show_osu_row(const struct ranks_pattern *pattern, const struct ranks_pair *p,
     for (int i = 0; o->percentiles && i < o->tail_count; i++) {
         printf("%*.2f", WIDTH, ranks_value_of(pattern, p, r->tails[i]));
     }
+    show_sent(p);
     printf("\n");
 }
 
@@ -319,6 +337,7 @@ show_own_row(const struct ranks_pattern *pattern, const struct ranks_pair *p,
     if (o->percentiles) {
         printf("%14.2f", ranks_value_of(pattern, p, r->mean));
     }
+    show_sent(p);
     printf("\n");
 }
 
