@@ -196,7 +196,7 @@ def osu_jobs(args):
 def measure_all(args, jobs):
     values, failed, begin, took = {}, {}, time.time(), 0
     for number in range(args.rounds):
-        start = time.time()
+        start, lost = time.time(), 0
         if start - begin + took > args.minutes * 60:
             say(f"{number} of {args.rounds} rounds fit into {args.minutes:g} minutes")
             break
@@ -204,14 +204,16 @@ def measure_all(args, jobs):
         random.Random(number).shuffle(turns)
         for done, (j, way) in enumerate(sorted(turns, key=lambda turn: turn[0])):
             progress(f"round {number + 1} of {args.rounds}: {jobs[j]['pattern']} {way}, {100 * done // len(turns)} %")
+            began = time.time()
             got, error = measure(args, jobs[j], way)
             if error:
+                lost += time.time() - began  # it does not run again
                 failed[j, way] = error
                 if way != "own":
                     say(f"{jobs[j]['pattern']}, {jobs[j]['mpi']}, {way}: {error}")
             for size, value in got.items():
                 values.setdefault((j, way, size), []).append(value)
-        took = time.time() - start
+        took = time.time() - start - lost
     progress("")
     return values
 

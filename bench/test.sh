@@ -558,7 +558,7 @@ letters() {
         done
         expect 0 $launch -n 2 "$osu/osu_alltoallv" -D indx:blocks -m 8:32 -i 5 -x 1 # 24 elements
         test "$(grep -Ec '^[0-9]' out)" -eq 1 || die "sizes that the blocks do not fit in, $flavour"
-        expect 0 $launch -n 3 "$osu/osu_neighbor_alltoallw" -N graph:edges -m 4:8 -i 3 -x 1 -c
+        expect 0 $launch -n 3 "$osu/osu_neighbor_alltoallv" -N graph:edges -m 4:8 -i 3 -x 1 -c
         test "$(grep -Ec '^[48] .* Pass$' out)" -eq 2 || die "a graph of neighbors, $flavour"
         expect 0 $launch -n 9 "$osu/osu_neighbor_allgatherv" -N cart:2:1 -m 4:4 -i 2 -x 1 -c
         grep -Eq '^4 .* Pass$' out || die "a torus of neighbors, $flavour"

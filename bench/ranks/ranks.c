@@ -351,9 +351,8 @@ prepare(struct ranks_pair *p, const struct ranks_pattern *pattern,
         .layout = o->layout,
         /* only these end an epoch of both */
         .sync = both && o->sync < BENCH_PSCW ? BENCH_PSCW : o->sync,
-        .memory = o->kinds[0] != TELPHER_MEM_HOST || o->kinds[1] != TELPHER_MEM_HOST
-                      ? BENCH_CREATE
-                      : o->memory};
+        .memory =
+            o->places[0] != 'H' || o->places[1] != 'H' ? BENCH_CREATE : o->memory};
     need(p, ranks_set_neighbors(&p->work, o) == NULL, "neighbors");
     if (pattern->run == NULL) {
         p->staged = way->staged;

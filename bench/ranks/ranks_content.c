@@ -72,7 +72,7 @@ is_sent(const struct ranks_options *o, size_t at, size_t len)
     return l->kind == BENCH_CONTIGUOUS && i < n;
 }
 
-/* What is not sent stays as it was, but where a copy by way of host memory took all. */
+/* Bytes that are not sent stay as they were, but where a copy by way of host memory took all. */
 static void
 keep_gaps(const struct ranks_pair *p, uint8_t *wanted, const uint8_t *received,
           size_t len)

@@ -117,7 +117,8 @@ add_events(struct ranks_pair *p, char *list)
 void
 ranks_counters_open(struct ranks_pair *p)
 {
-    const char *path = p->o->counts_path != NULL ? p->o->counts_path : "papi_output.out";
+    const char *path =
+        p->o->counts_path != NULL ? p->o->counts_path : "papi_output.out";
 
     if (p->o->events == NULL) {
         return;
@@ -227,8 +228,9 @@ ranks_counters_write(struct ranks_pair *p)
         counts[i] = 0;
     }
     if (file != NULL) {
-        fprintf(file,
-                "##===============================================================##\n\n");
+        fprintf(
+            file,
+            "##===============================================================##\n\n");
         fflush(file);
     }
     free(all);

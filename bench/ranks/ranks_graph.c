@@ -31,7 +31,9 @@ ranks_graph_add(const struct ranks_pattern *pattern, const struct ranks_pair *p,
             return;
         }
     }
-    fprintf(file, "{\"test\": \"samples\", \"pattern\": \"%s\", \"bytes\": %zu, \"unit\": \"%s\", \"samples\": [",
+    fprintf(file,
+            "{\"test\": \"samples\", \"pattern\": \"%s\", \"bytes\": %zu, \"unit\": "
+            "\"%s\", \"samples\": [",
             pattern->name, p->work.len, ranks_has_window(pattern) ? "MB/s" : "us");
     for (int i = 0; i < count; i++) {
         fprintf(file, "%s%.3f", i == 0 ? "" : ", ",

@@ -73,7 +73,8 @@ ranks_list_read(const char *path, struct ranks_list *ret_list)
     static char reason[96];
     FILE *file = fopen(path, "r");
     char *text = calloc(1, RANKS_LIST_BYTES);
-    size_t len = file != NULL && text != NULL ? fread(text, 1, RANKS_LIST_BYTES, file) : 0;
+    size_t len =
+        file != NULL && text != NULL ? fread(text, 1, RANKS_LIST_BYTES, file) : 0;
     const char *why = file == NULL || ferror(file) ? strerror(errno)
                       : text == NULL               ? "out of memory"
                       : len == RANKS_LIST_BYTES    ? "longer than 128 KiB"

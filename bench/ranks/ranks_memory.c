@@ -310,19 +310,31 @@ managed_free(struct ranks_pair *p, void *memory)
 /* ---- all of them ---- */
 
 static const struct ranks_memory memories[] = {
-    {"sim", "SIM", TELPHER_MEM_SIM, false, NULL, NULL, NULL},
-    {"opencl", "OPENCL", TELPHER_MEM_OPENCL, true, NULL, NULL, NULL},
+    {.name = "sim", .title = "SIM", .kind = TELPHER_MEM_SIM},
+    {.name = "opencl", .title = "OPENCL", .kind = TELPHER_MEM_OPENCL, .banks = true},
     {.name = "sycl",
      .title = "SYCL",
      .kind = TELPHER_MEM_OPENCL,
+     .find_kind = ranks_sycl_kind,
      .alloc = ranks_sycl_alloc,
      .free = ranks_sycl_free,
      .copy = ranks_sycl_copy},
-    {"usm", "OPENCL USM", TELPHER_MEM_OPENCL, false, usm_alloc, usm_free, NULL},
-    {"svm", "OPENCL SVM", TELPHER_MEM_OPENCL, false, svm_alloc, svm_free, NULL},
-    {"cuda", "CUDA", TELPHER_MEM_CUDA, false, NULL, NULL, NULL},
-    {"managed", "CUDA MANAGED", TELPHER_MEM_CUDA, false, managed_alloc, managed_free,
-     NULL}};
+    {.name = "usm",
+     .title = "OPENCL USM",
+     .kind = TELPHER_MEM_OPENCL,
+     .alloc = usm_alloc,
+     .free = usm_free},
+    {.name = "svm",
+     .title = "OPENCL SVM",
+     .kind = TELPHER_MEM_OPENCL,
+     .alloc = svm_alloc,
+     .free = svm_free},
+    {.name = "cuda", .title = "CUDA", .kind = TELPHER_MEM_CUDA},
+    {.name = "managed",
+     .title = "CUDA MANAGED",
+     .kind = TELPHER_MEM_CUDA,
+     .alloc = managed_alloc,
+     .free = managed_free}};
 
 const struct ranks_memory *
 ranks_find_memory(const char *name)

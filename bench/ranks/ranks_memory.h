@@ -9,6 +9,8 @@ struct ranks_memory {
     const char *name; /* of -d */
     const char *title; /* for heads of tables */
     uint32_t kind; /* enum telpher_mem_kind */
+    uint32_t (*find_kind)(
+        void); /* in its place, where it depends on what is installed; or NULL */
     bool banks; /* has B and P */
     /** NULL: telpher_mem_alloc(). Ends the program on failure. */
     void *(*alloc)(struct ranks_pair *p, char letter, size_t bytes);
@@ -17,6 +19,12 @@ struct ranks_memory {
      *  of it. NULL: telpher_mem_copy() */
     bool (*copy)(struct ranks_pair *p, void *dst, const void *src, size_t len);
 };
+
+static inline uint32_t
+ranks_kind_of(const struct ranks_memory *m)
+{
+    return m->find_kind != NULL ? m->find_kind() : m->kind;
+}
 
 /** NULL: there is none of that name. */
 const struct ranks_memory *ranks_find_memory(const char *name);
@@ -42,6 +50,8 @@ void ranks_placeholder_free(struct ranks_pair *p, void *memory);
 void ranks_placeholder_run(struct ranks_pair *p, const void *memory);
 /* ---- ranks_sycl.c ---- */
 
+/** OpenCL's, or the host's where the module is of a runtime without it. */
+uint32_t ranks_sycl_kind(void);
 void *ranks_sycl_alloc(struct ranks_pair *p, char letter, size_t bytes);
 void ranks_sycl_free(struct ranks_pair *p, void *memory);
 bool ranks_sycl_copy(struct ranks_pair *p, void *dst, const void *src, size_t len);

@@ -139,7 +139,8 @@ set_ring(const struct bench_work *w)
 const char *
 ranks_set_neighbors(struct bench_work *w, const struct ranks_options *o)
 {
-    size_t most = (size_t)w->size + (o->edges != NULL ? (size_t)o->edges->count : 0) + 2;
+    size_t most =
+        (size_t)w->size + (o->edges != NULL ? (size_t)o->edges->count : 0) + 2;
     const char *why = NULL;
 
     free(sources);

@@ -144,8 +144,8 @@ read_places(struct ranks_options *o, const struct ranks_pattern *pattern,
         o->places[1] = o->places[0];
     }
     for (int i = 0; i < 2; i++) {
-        o->kinds[i] =
-            o->places[i] == 'H' ? TELPHER_MEM_HOST : o->memory_of_device->kind;
+        o->kinds[i] = o->places[i] == 'H' ? (uint32_t)TELPHER_MEM_HOST
+                                          : ranks_kind_of(o->memory_of_device);
     }
     return -1;
 }

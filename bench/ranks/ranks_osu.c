@@ -105,13 +105,15 @@ read_graphs(void *place, const char *text)
 static bool
 read_events(void *place, const char *text)
 {
+    static char events[4096]; /* kept until the end */
     struct ranks_options *o = place;
     char *colon;
 
-    o->events = strdup(text);
-    if (o->events == NULL || text[0] == '\0' || text[0] == ',') {
+    if (strlen(text) >= sizeof(events) || text[0] == '\0' || text[0] == ',') {
         return false;
     }
+    o->events = strcpy(events, text);
+    o->counts_path = NULL;
     colon = strrchr(o->events, ':');
     if (colon != NULL && colon != o->events && colon[-1] != ':') {
         *colon = '\0';
@@ -155,10 +157,11 @@ use_layout(const char *text, struct ranks_options *o, const char *command)
         l->kind = BENCH_VECTOR;
         return read_two(text + 5, 1, &l->stride, &l->block) && l->block <= l->stride
                    ? -1
-                   : cli_wrong(command,
-                               "-D vect:STRIDE:BLOCK takes elements, a block of at most "
-                               "the stride: \"%s\"",
-                               text);
+                   : cli_wrong(
+                         command,
+                         "-D vect:STRIDE:BLOCK takes elements, a block of at most "
+                         "the stride: \"%s\"",
+                         text);
     }
     if (strncmp(text, "indx:", 5) != 0) {
         return cli_wrong(command, "-D is cont, vect:STRIDE:BLOCK or indx:FILE: \"%s\"",
@@ -208,10 +211,11 @@ static const char *
 refuse_layout(const struct ranks_pattern *pattern, const struct ranks_way *way,
               const struct ranks_options *o)
 {
-    return way->job != &ranks_mpi_job ? "-D (--ddt) describes messages of an MPI: -r mpi"
-           : !ranks_has_layouts(pattern)
-               ? "has no -D (--ddt): only messages that are not added to each other have "
-                 "a layout"
+    return way->job != &ranks_mpi_job
+               ? "-D (--ddt) describes messages of an MPI: -r mpi"
+           : !ranks_has_layouts(pattern) ? "has no -D (--ddt): only messages that are "
+                                           "not added to each other have "
+                                           "a layout"
            : o->validation && o->in_place
                ? "-c does not check -D (--ddt) in place (-l); take two of the three"
                : NULL;
@@ -224,7 +228,8 @@ refuse(const struct ranks_pattern *pattern, const struct ranks_way *way,
 {
     bool persists = strstr(pattern->name, "_persistent") != NULL;
 
-    if (!ranks_has_rate(pattern) && (given->pairs != 0 || given->rate >= 0 || o->varies)) {
+    if (!ranks_has_rate(pattern) &&
+        (given->pairs != 0 || given->rate >= 0 || o->varies)) {
         return o->varies           ? "only mbw_mr has -V"
                : given->pairs != 0 ? "only mbw_mr has -p"
                                    : "only mbw_mr has -R";
@@ -286,8 +291,8 @@ ranks_osu_list(struct cli_option *at, struct ranks_osu_given *given,
     bool rates = ranks_has_rate(pattern);
     bool layouts = ranks_has_layouts(pattern);
     const struct cli_option options[] = {
-        CLI_INT('R', "print-rate", "0|1", ranks_help_if(rates, "messages a second, too (1)"),
-                &given->rate, 0, 1),
+        CLI_INT('R', "print-rate", "0|1",
+                ranks_help_if(rates, "messages a second, too (1)"), &given->rate, 0, 1),
         CLI_INT('p', "num-pairs", "N",
                 ranks_help_if(rates, "pairs of ranks that send (half of the ranks)"),
                 &given->pairs, 1, INT_MAX / 2),
@@ -299,17 +304,17 @@ ranks_osu_list(struct cli_option *at, struct ranks_osu_given *given,
                  &o->in_place),
         CLI_CALL('k', "root-rank", "fixed:RANK|rotate",
                  ranks_help_if(ranks_has_root(pattern),
-                         "root (0), or another one in each iteration"),
+                               "root (0), or another one in each iteration"),
                  o, read_root),
         CLI_CALL('T', "type", "TYPE",
                  ranks_help_if(pattern->receives != RANKS_NONE,
-                         "mpi_char, mpi_int, mpi_float or all; several times"),
+                               "mpi_char, mpi_int, mpi_float or all; several times"),
                  &o->types, read_type),
         {CLI_OPTION('z', "tail-lat", "[LIST]",
                     ranks_help_if(pattern->kind != RANKS_START,
-                            o->osu ? "50th, 90th and 99th percentile beside the "
-                                     "mean,\nor others: -z1,50,99"
-                                   : "the mean beside the median"),
+                                  o->osu ? "50th, 90th and 99th percentile beside the "
+                                           "mean,\nor others: -z1,50,99"
+                                         : "the mean beside the median"),
                     CLI_KIND_CALL, o),
          .read = read_tails, .may_lack = true},
         {CLI_OPTION(0, "percentiles", NULL, NULL, CLI_KIND_CALL, o), .read = read_tails,
@@ -320,30 +325,34 @@ ranks_osu_list(struct cli_option *at, struct ranks_osu_given *given,
         {CLI_OPTION('a', "array-size", "N", NULL, CLI_KIND_INT, &unused),
          .most = INT_MAX},
         CLI_FLAG('I', "session",
-                 ranks_help_if(pattern->receives != RANKS_NONE || pattern->kind == RANKS_START,
-                         "start MPI by a session of MPI 4, not by MPI_Init"),
+                 ranks_help_if(pattern->receives != RANKS_NONE ||
+                                   pattern->kind == RANKS_START,
+                               "start MPI by a session of MPI 4, not by MPI_Init"),
                  &o->session),
-        CLI_TEXT('D', "ddt", "LAYOUT",
-                 ranks_help_if(layouts, "derived type: cont, vect:STRIDE:BLOCK, indx:FILE with lines "
-                                  "\"displacement, length\"\n[elements]"),
-                 &given->layout),
-        CLI_TEXT('N', "nhbr", "TOPOLOGY",
-                 ranks_help_if(ranks_has_neighbors(pattern) ||
-                                   (pattern->flags & RANKS_EVERY) != 0,
-                         "neighbors: cart:DIMENSIONS:RADIUS (a ring), or graph:FILE with "
-                         "lines\n\"source, destination\""),
-                 &given->neighbors),
+        CLI_TEXT(
+            'D', "ddt", "LAYOUT",
+            ranks_help_if(layouts,
+                          "derived type: cont, vect:STRIDE:BLOCK, indx:FILE with lines "
+                          "\"displacement, length\"\n[elements]"),
+            &given->layout),
+        CLI_TEXT(
+            'N', "nhbr", "TOPOLOGY",
+            ranks_help_if(
+                ranks_has_neighbors(pattern) || (pattern->flags & RANKS_EVERY) != 0,
+                "neighbors: cart:DIMENSIONS:RADIUS (a ring), or graph:FILE with "
+                "lines\n\"source, destination\""),
+            &given->neighbors),
         CLI_CALL('G', "graph", "LIST",
                  ranks_help_if(pattern->kind != RANKS_START,
-                         "draw all iterations: tty, png, pdf, into osu_NAME.png"),
+                               "draw all iterations: tty, png, pdf, into osu_NAME.png"),
                  &o->graphs, read_graphs),
-        CLI_CALL('P', "papi", "EVENTS[:FILE]",
-                 ranks_help_if(pattern->kind != RANKS_START,
-                         "count these events by PAPI, into FILE (papi_output.out)"),
-                 o, read_events),
+        CLI_CALL(
+            'P', "papi", "EVENTS[:FILE]",
+            ranks_help_if(pattern->kind != RANKS_START,
+                          "count these events by PAPI, into FILE (papi_output.out)"),
+            o, read_events),
     };
 
     memcpy(at, options, sizeof(options));
     return sizeof(options) / sizeof(options[0]);
 }
-

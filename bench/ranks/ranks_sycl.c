@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * -d sycl: buffers of Telpher's OpenCL memory, each also a sycl::buffer. Ways that stage copy by
- * SYCL, as a SYCL program does; the others use the memory itself.
+ * -d sycl: buffers of Telpher's OpenCL memory, each also a sycl::buffer; with AdaptiveCpp buffers
+ * over the memory of its CPU. Ways that stage copy by SYCL, as a SYCL program does; the others
+ * use the memory itself.
  */
 #include "bench/ranks/ranks_memory.h"
 
@@ -26,19 +27,42 @@ static struct {
     void *buffer;
 } buffers[BUFFERS_MAX];
 
-static void
-load(const struct ranks_pair *p)
+/* @return NULL, or why there is no module */
+static const char *
+load(void)
 {
     char path[PATH_MAX + 64];
     void *module;
 
+    if (sycl != NULL) {
+        return NULL;
+    }
     bench_helper_path("../libexec/telpher/telpher-bench-sycl.so", path, sizeof(path));
     module = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     sycl = module != NULL ? dlsym(module, "bench_sycl") : NULL;
-    if (sycl == NULL) {
-        ranks_memory_fail(p, "-d sycl needs the module of a build with SYCL",
-                          dlerror());
-    }
+    return sycl != NULL ? NULL : dlerror();
+}
+
+uint32_t
+ranks_sycl_kind(void)
+{
+    return load() == NULL && sycl->create != NULL ? TELPHER_MEM_HOST
+                                                  : TELPHER_MEM_OPENCL;
+}
+
+/* @return the buffer over OpenCL's memory, which Telpher allocates */
+static void *
+wrap(struct ranks_pair *p, size_t bytes, void **ret_memory)
+{
+    void *context, *device;
+    cl_mem mem;
+
+    ranks_opencl_site(p, &context, &device);
+    ranks_check(p, telpher_mem_alloc(p->ctx, TELPHER_MEM_OPENCL, bytes, ret_memory),
+                "memory for a sycl::buffer");
+    ranks_check(p, telpher_opencl_buffer(p->ctx, *ret_memory, &mem, NULL),
+                "memory for a sycl::buffer");
+    return sycl->wrap(context, device, mem, bytes);
 }
 
 /* @return the buffer that holds @p memory, or -1 */
@@ -61,12 +85,12 @@ find(const void *memory, size_t *ret_at)
 void *
 ranks_sycl_alloc(struct ranks_pair *p, char letter, size_t bytes)
 {
-    void *memory, *context, *device;
-    cl_mem mem;
+    const char *why = load();
+    void *memory = NULL;
     int i = 0;
 
-    if (sycl == NULL) {
-        load(p);
+    if (why != NULL) {
+        ranks_memory_fail(p, "-d sycl needs the module of a build with SYCL", why);
     }
     while (i < BUFFERS_MAX && buffers[i].memory != NULL) {
         i++;
@@ -74,13 +98,12 @@ ranks_sycl_alloc(struct ranks_pair *p, char letter, size_t bytes)
     if (i == BUFFERS_MAX) {
         ranks_memory_fail(p, "-d sycl", "too many buffers");
     }
-    ranks_opencl_site(p, &context, &device);
-    ranks_check(p, telpher_mem_alloc(p->ctx, TELPHER_MEM_OPENCL, bytes, &memory),
-                "memory for a sycl::buffer");
-    ranks_check(p, telpher_opencl_buffer(p->ctx, memory, &mem, NULL),
-                "memory for a sycl::buffer");
-    buffers[i].buffer = sycl->wrap(context, device, mem, bytes);
-    if (buffers[i].buffer == NULL) {
+    if (sycl->create != NULL) {
+        memory = sycl->create(bytes, &buffers[i].buffer);
+    } else {
+        buffers[i].buffer = wrap(p, bytes, &memory);
+    }
+    if (memory == NULL || buffers[i].buffer == NULL) {
         ranks_memory_fail(p, "a sycl::buffer", sycl->error());
     }
     buffers[i].memory = memory;
@@ -98,7 +121,9 @@ ranks_sycl_free(struct ranks_pair *p, void *memory)
         sycl->release(buffers[i].buffer);
         buffers[i].memory = NULL;
     }
-    ranks_check(p, telpher_mem_free(p->ctx, memory), "memory of a sycl::buffer");
+    if (sycl->create == NULL) {
+        ranks_check(p, telpher_mem_free(p->ctx, memory), "memory of a sycl::buffer");
+    }
 }
 
 bool

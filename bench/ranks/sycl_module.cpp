@@ -1,31 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// sycl::buffer for telpher-bench; see sycl_module.h. Needs SYCL 2020 with its OpenCL interoperation.
+// sycl::buffer for telpher-bench; see sycl_module.h. Needs SYCL 2020 with its OpenCL interoperation, or AdaptiveCpp.
 #include "bench/ranks/sycl_module.h"
 
 #include <exception>
 #include <memory>
 #include <string>
 
-#include <sycl/backend/opencl.hpp>
 #include <sycl/sycl.hpp>
+#ifndef ACPP_EXT_BUFFER_USM_INTEROP
+#include <sycl/backend/opencl.hpp>
+#endif
 
 namespace {
 
-constexpr auto opencl = sycl::backend::opencl;
 std::string why;
-
-struct site {
-    site(cl_context c, cl_device_id d)
-        : context(sycl::make_context<opencl>(c)),
-          queue(context, sycl::make_device<opencl>(d), sycl::property::queue::in_order{})
-    {
-    }
-    sycl::context context;
-    sycl::queue queue;
-};
-
-// One for all buffers: OpenCL knows no content of two contexts.
-std::unique_ptr<site> here;
 
 using buffer = sycl::buffer<unsigned char, 1>;
 
@@ -41,6 +29,55 @@ attempt(action act)
         return false;
     }
 }
+
+#ifdef ACPP_EXT_BUFFER_USM_INTEROP
+struct site {
+    site()
+        : queue(sycl::device(sycl::cpu_selector_v), sycl::property_list{sycl::property::queue::in_order{}})
+    {
+    }
+    sycl::queue queue;
+};
+
+std::unique_ptr<site> here;
+constexpr auto wrap = nullptr;
+
+void *
+create(size_t bytes, void **ret_buffer)
+{
+    unsigned char *memory = nullptr;
+
+    attempt([&] {
+        if (!here) {
+            here = std::make_unique<site>();
+        }
+        memory = sycl::malloc_device<unsigned char>(bytes, here->queue);
+        if (memory == nullptr) {
+            throw std::bad_alloc();
+        }
+        *ret_buffer = new buffer(
+            {sycl::buffer_allocation::view(memory, here->queue.get_device(),
+                                           sycl::buffer_allocation::take_ownership)},
+            sycl::range<1>{bytes});
+    });
+    return memory;
+}
+#else
+constexpr auto opencl = sycl::backend::opencl;
+
+struct site {
+    site(cl_context c, cl_device_id d)
+        : context(sycl::make_context<opencl>(c)),
+          queue(context, sycl::make_device<opencl>(d), sycl::property::queue::in_order{})
+    {
+    }
+    sycl::context context;
+    sycl::queue queue;
+};
+
+// One for all buffers: OpenCL knows no content of two contexts.
+std::unique_ptr<site> here;
+constexpr auto create = nullptr;
 
 void *
 wrap(void *context, void *device, void *mem, size_t bytes)
@@ -58,6 +95,7 @@ wrap(void *context, void *device, void *mem, size_t bytes)
     });
     return made;
 }
+#endif
 
 bool
 write(void *to, size_t at, const void *host, size_t len)
@@ -102,4 +140,4 @@ error()
 } // namespace
 
 extern "C" __attribute__((visibility("default"))) const struct bench_sycl bench_sycl;
-const struct bench_sycl bench_sycl = {wrap, write, read, release, error};
+const struct bench_sycl bench_sycl = {wrap, create, write, read, release, error};
