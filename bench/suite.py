@@ -51,7 +51,6 @@ WAYS = ("host", "staged", "library", "own")
 ATOMICS = ("cas_latency", "fop_latency")  # of one size: 8 bytes here
 # Why a pattern differs from OSU's program of that name
 REASONS = {**{name: "each iteration reads a clock twice: MPI_Wtime, here clock_gettime" for name in ("put_latency", "get_latency")},
-           "barrier_persistent": "OSU's iterations have no barrier between them, so that ranks arrive at different times",
            **{name: "8 bytes in a window of MPI_Win_create; OSU: 1 byte, MPI_Win_allocate" for name in ATOMICS}}
 
 

@@ -414,6 +414,14 @@ errors() {
     one 'cannot allocate CUDA memory: no driver|CUDA' env TELPHER_DOMAINS=host "$bench" latency -d cuda D D
     one 'cannot allocate OpenCL memory: no driver' env OCL_ICD_VENDORS="$dir/none" "$bench" latency -d opencl D D
     one 'TELPHER_MAPPING: expected numbers of devices.*found "0:pigeon"' env FPGA_MAPPING=0:pigeon "$bench" latency D D
+    mkdir "$dir/broken" "$dir/other"
+    for library in libnccl.so.2:ncclGetVersion libnvshmem_host.so.3:nvshmemx_get_uniqueid; do # a loader's error; not that library
+        : >"$dir/broken/${library%:*}"
+        cp "$top/libexec/telpher/standin/libpapi.so" "$dir/other/${library%:*}"
+        runtime=$(echo "$library" | sed 's/lib\([a-z]*\).*/\1/')
+        one "runtime's library is not here: .*${library%:*}: file too short" env LD_LIBRARY_PATH="$dir/broken" "$bench" put_latency -r "$runtime" -d cuda D D
+        one "lacks a function: ${library#*:}" env LD_LIBRARY_PATH="$dir/other" "$bench" put_latency -r "$runtime" -d cuda D D
+    done
     mkdir "$dir/python"
     ln -s "$(python3 -c 'import sys; print(sys.executable)')" "$dir/python/python3"
     one 'suite: no MPI here' env PATH="$dir/python" "$bench" suite

@@ -126,7 +126,10 @@ run_once(struct ranks_pair *p, const struct ranks_pattern *pattern,
 {
     bool runs_kernel = ranks_has_placeholder(p, p->o->places[0]) ||
                        ranks_has_placeholder(p, p->o->places[1]);
-    bool apart = pattern->kind >= RANKS_FAN || p->o->validation || runs_kernel;
+    /* as OSU's: barriers follow each other */
+    bool alone = pattern->receives == RANKS_NONE && overlap == NULL;
+    bool apart =
+        (pattern->kind >= RANKS_FAN && !alone) || p->o->validation || runs_kernel;
     double us = 0;
 
     if (p->o->rotates) {
@@ -374,6 +377,9 @@ find_call(struct ranks_pair *p, const struct ranks_pattern *pattern,
         return pairs ? "is for pairs of ranks, this job has an odd number"
                      : "is for 2 ranks, this job has another number";
     }
+    if (pattern->run != NULL && way->begin_send == NULL) {
+        return "is made of messages, which this runtime has not";
+    }
     if (strcmp(pattern->name, "put_notify") == 0 && strcmp(way->name, "put") != 0) {
         return "is what -r put does, no other way";
     }
@@ -619,7 +625,7 @@ ranks_main(const char *program, int argc, char **argv)
     if (code >= 0) {
         return code;
     }
-    if (way->job == &ranks_telpher_job && !telpher_is_launched()) {
+    if (way->job != &ranks_mpi_job && !telpher_is_launched()) {
         return launch_self(program, argc, argv);
     }
     return run_pattern(pattern, way, &o);

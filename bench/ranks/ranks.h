@@ -176,6 +176,8 @@ bool ranks_mpi_is_launcher(void);
 /** Loads that MPI's library and module; @p name as above. Ends the program on failure. */
 const struct bench_mpi *ranks_mpi_load(const char *name);
 extern const struct ranks_way ranks_store_way, ranks_socket_way; /* floors */
+/** Calls of NCCL and NVSHMEM between GPUs. */
+extern const struct ranks_way ranks_nccl_way, ranks_nvshmem_way;
 extern const struct ranks_way ranks_entry_way; /* entry methods of objects */
 /** The device's content by host memory, around a channel, messages or entry methods. */
 extern const struct ranks_way ranks_channel_host_way, ranks_msg_host_way,

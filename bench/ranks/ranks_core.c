@@ -35,7 +35,7 @@ finish(telpher_status status, telpher_request **req)
 
 /* Rank 0 has a channel to each other rank, and that one to it, until the context ends. */
 static bool
-exchange(uint32_t peer, bool send, double *values, size_t len)
+exchange(uint32_t peer, bool send, void *values, size_t len)
 {
     telpher_channel **channel = &channels[peer];
     telpher_request *req = NULL;
@@ -47,6 +47,18 @@ exchange(uint32_t peer, bool send, double *values, size_t len)
     return send ? finish(telpher_channel_send(*channel, values, len, NULL, &req), &req)
                 : finish(telpher_channel_recv(*channel, values, len, NULL, &req, NULL),
                          &req);
+}
+
+bool
+ranks_core_share(void *bytes, size_t len)
+{
+    uint32_t rank = telpher_context_rank(context), size = telpher_context_size(context);
+    bool good = rank == 0 || exchange(0, false, bytes, len);
+
+    for (uint32_t to = 1; rank == 0 && to < size; to++) {
+        good = good && exchange(to, true, bytes, len);
+    }
+    return good;
 }
 
 /* One rank after the other tells rank 0. */

@@ -7,6 +7,8 @@
 
 /** Sets the context that all calls here are of. @return false: no memory */
 bool ranks_core_use(telpher_context *ctx);
+/** Gives all ranks what rank 0 has there. */
+bool ranks_core_share(void *bytes, size_t len);
 /** As ranks_job.reduce and ranks_job.find_call. */
 bool ranks_core_reduce(const double *mine, int count, double *least, double *sum,
                        double *most);

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { EVENTS_MAX = 32, WIDTH = 18, PAPI_OK = 0 };
+enum { EVENTS_MAX = 32, RANKS_AT_ONCE = 16, WIDTH = 18, PAPI_OK = 0 };
 
 /* Of libpapi, by its name there. */
 static struct {
@@ -155,31 +155,26 @@ ranks_counters_stop(struct ranks_pair *p)
     }
 }
 
-/* Of all ranks, or of rank 0 where the job has no reductions. @return their number */
-static uint32_t
+/* Of all ranks, or of rank 0 where the job has no reductions; some ranks at a time. */
+static void
 gather(struct ranks_pair *p, double mine, double *all)
 {
-    double *least, *most, *one;
-    uint32_t n = p->size;
-    bool good;
-
     all[0] = mine;
-    if (p->job->reduce == NULL) {
-        return 1;
+    for (uint32_t first = 0; p->job->reduce != NULL && first < p->size;
+         first += RANKS_AT_ONCE) {
+        double one[RANKS_AT_ONCE] = {0}, least[RANKS_AT_ONCE], sum[RANKS_AT_ONCE],
+               most[RANKS_AT_ONCE];
+
+        if (p->rank >= first && p->rank - first < RANKS_AT_ONCE) {
+            one[p->rank - first] = mine;
+        }
+        if (!p->job->reduce(one, RANKS_AT_ONCE, least, sum, most)) {
+            fail(p, "counts", "they cannot be brought to rank 0");
+        }
+        for (uint32_t i = 0; i < RANKS_AT_ONCE && first + i < p->size; i++) {
+            all[first + i] = sum[i];
+        }
     }
-    one = calloc(3 * (size_t)n, sizeof(*one));
-    if (one == NULL) {
-        fail(p, "counts", "out of memory");
-    }
-    least = one + n;
-    most = least + n;
-    one[p->rank] = mine;
-    good = p->job->reduce(one, (int)n, least, all, most);
-    free(one);
-    if (!good) {
-        fail(p, "counts", "MPI_Reduce failed");
-    }
-    return n;
 }
 
 static void
@@ -193,10 +188,8 @@ write_line(const char *name, const double *all, uint32_t known)
 }
 
 static void
-write_head(const struct ranks_pair *p)
+write_head(const struct ranks_pair *p, uint32_t known)
 {
-    uint32_t known = p->job->reduce != NULL ? p->size : 1;
-
     fprintf(file,
             "Size: %zu\n"
             ">>===============================================================>>\n"
@@ -212,16 +205,16 @@ void
 ranks_counters_write(struct ranks_pair *p)
 {
     double *all = set != -1 ? calloc(p->size, sizeof(*all)) : NULL;
+    uint32_t known = p->job->reduce != NULL ? p->size : 1;
 
     if (all == NULL) {
         return;
     }
     if (file != NULL) {
-        write_head(p);
+        write_head(p, known);
     }
     for (int i = 0; i < events; i++) {
-        uint32_t known = gather(p, (double)counts[i], all);
-
+        gather(p, (double)counts[i], all);
         if (file != NULL) {
             write_line(names[i], all, known);
         }

@@ -165,7 +165,8 @@ list_options(struct cli_option *at, struct ranks_options *o,
             "memory around it), channel, msg (to a handler),\nmsg2 (metadata first, "
             "as in the paper), put (notified), entry (method of an\nobject); "
             "channel_host, "
-            "msg_host, entry_host: with staging;\nfloors: store, socket",
+            "msg_host, entry_host: with staging;\nnccl, nvshmem: between GPUs, by "
+            "their libraries; floors: store, socket",
             way, read_way),
         CLI_TEXT(0, "mpi", "NAME",
                  "openmpi or mpich, where the launcher does not say, or\na module of "

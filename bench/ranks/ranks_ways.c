@@ -408,6 +408,8 @@ const struct ranks_way *const ranks_ways[] = {&channel_way,
                                               &ranks_entry_host_way,
                                               &ranks_mpi_way,
                                               &ranks_mpi_host_way,
+                                              &ranks_nccl_way,
+                                              &ranks_nvshmem_way,
                                               &ranks_store_way,
                                               &ranks_socket_way,
                                               NULL};
