@@ -114,8 +114,8 @@ transport(struct ranks_pair *p)
     int version = 0;
 
     (void)nccl.get_version(&version);
-    snprintf(text, sizeof(text), "NCCL %d.%d.%d", version / 10000,
-             version / 100 % 100, version % 100);
+    snprintf(text, sizeof(text), "NCCL %d.%d.%d", version / 10000, version / 100 % 100,
+             version % 100);
     return text;
 }
 

@@ -113,7 +113,7 @@ nothing(struct ranks_pair *p)
 
 /* ---- calls ---- */
 
-/* Telpher is told of the memory, for the copies that check content. */
+/* Telpher knows the memory, for the copies that check content. */
 static uint8_t *
 alloc_symmetric(struct bench_work *w, size_t bytes)
 {
