@@ -35,6 +35,7 @@ struct tp_icd_settings {
     uint64_t connect_timeout_ns; /**< for all servers together */
     int on_loss; /**< of a TCP connection: enum tp_client_resume */
     uint64_t on_loss_ns; /**< how long to wait */
+    bool keep_copies; /**< of what commands wrote, on a second server */
     uint64_t silence_ns; /**< of a server's machine, that ends its connection */
     int peer; /**< enum tp_icd_peer_choice */
     int platform_name; /**< enum tp_icd_platform_name */

@@ -54,10 +54,10 @@ class Pair:
         server.reached = server.address if self.way == "unix" else address
         return server
 
-    def witness(self, rounds=ROUNDS):
+    def witness(self, rounds=ROUNDS, **settings):
         insecure = {"TELPHER_INSECURE": "yes"} if self.way == "tcp" else {}
         return Witness(self.servers[0].folder, ",".join(server.reached for server in self.servers), rounds,
-                       **self.settings, **insecure)
+                       **self.settings, **insecure, **settings)
 
     def end(self):
         for server in self.servers:
@@ -79,7 +79,7 @@ class Witness(Client):
             self.kill()
             raise
         lines = out.decode().splitlines()
-        said = self.said()
+        said = self.errors_said = self.said()
         self.errors.close()
         if self.process.returncode == -9:
             return "killed"

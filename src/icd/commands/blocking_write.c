@@ -29,6 +29,7 @@
  */
 #include "icd/commands/enqueue.h"
 #include "icd/commands/read_write.h"
+#include "icd/copies/copies.h"
 #include "icd/events/event.h"
 #include "icd/icd.h"
 #include "icd/objects/context.h"
@@ -90,8 +91,8 @@ may_return(const struct tp_icd_op *op)
     const struct _cl_command_queue *q = op->q;
     uint64_t sent = TP_MIN(op->early_size, q->session->window);
 
-    return tp_icd_queue_in_order(q) && q->ctx->user_events == 0 && !follows_shared(q) &&
-           !follows_read(q) &&
+    return !tp_icd_copies_are_kept(q->session) && tp_icd_queue_in_order(q) &&
+           q->ctx->user_events == 0 && !follows_shared(q) && !follows_read(q) &&
            (op->early_size <= TP_WIRE_INLINE_MAX ||
             q->session->ahead + sent <= AHEAD_MAX);
 }

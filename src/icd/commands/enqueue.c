@@ -4,6 +4,7 @@
  * point checks its own arguments and passes a function that appends the frame.
  */
 #include "icd/commands/enqueue.h"
+#include "icd/copies/copies.h"
 #include "icd/events/callback.h"
 #include "icd/events/event.h"
 #include "icd/icd.h"
@@ -168,7 +169,8 @@ wait_list_failed(const struct tp_icd_op *op)
 static bool
 needs_event(const struct tp_icd_op *op)
 {
-    if (op->ret_event != NULL || op->need_event || op->blocking) {
+    if (op->ret_event != NULL || op->need_event || op->blocking ||
+        tp_icd_copies_are_kept(op->q->session)) {
         return true;
     }
     if (op->type == CL_COMMAND_BARRIER && !tp_icd_queue_in_order(op->q)) {
@@ -205,6 +207,9 @@ prepare(struct tp_icd_op *op)
     if (err == CL_SUCCESS && needs_event(op)) {
         op->ev = tp_icd_event_create(op->q, op->type);
         err = op->ev != NULL ? CL_SUCCESS : CL_OUT_OF_HOST_MEMORY;
+    }
+    if (tp_icd_copies_are_kept(op->q->session)) {
+        op->flags |= TP_WIRE_NOTIFY;
     }
     if (err == CL_SUCCESS && op->blocking) {
         op->flags |= TP_WIRE_NOTIFY;
@@ -345,10 +350,14 @@ wait_end(struct tp_icd_op *op)
 static cl_int
 run_locked(struct tp_icd_op *op, tp_icd_op_put put, void *arg)
 {
+    static const struct tp_icd_use none;
     cl_int err = prepare(op);
 
     if (err == CL_SUCCESS) {
+        tp_icd_copies_describe(op->q->session, op->use_count != 0 ? op->uses : &none,
+                               op->use_count);
         err = put(op, arg);
+        tp_icd_copies_describe(op->q->session, NULL, 0);
     }
     if (err == CL_SUCCESS) {
         settle(op);

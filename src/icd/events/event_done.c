@@ -256,7 +256,7 @@ tp_icd_event_lose(struct _cl_event *ev)
         tp_icd_event_unkeep(ev);
     } else if (ev->parts == 0) {
         tp_icd_event_end(ev, CL_DEVICE_NOT_AVAILABLE);
-    } else { /* bulk.c aborts the content, then reports its end */
+    } else if (!ev->server_done) { /* bulk.c aborts the content, then reports its end */
         ev->server_done = true;
         ev->server_status = CL_DEVICE_NOT_AVAILABLE;
     }

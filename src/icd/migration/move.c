@@ -22,6 +22,7 @@
  * that overwrites it after them.
  */
 #include "icd/commands/enqueue.h"
+#include "icd/copies/copies.h"
 #include "icd/events/callback.h"
 #include "icd/events/event.h"
 #include "icd/icd.h"
@@ -527,7 +528,10 @@ tp_icd_mem_arrange(const struct tp_icd_op *op)
         bool wanted;
 
         tp_icd_lock();
-        wanted = i != op->q->session_index && !tp_icd_session_lost(op->q->session) &&
+        /* with copies, content is input of a session, and passes through this process */
+        wanted = i != op->q->session_index && !tp_icd_copies_are_kept(op->q->session) &&
+                 !tp_icd_copies_are_kept(ctx->sessions[i]) &&
+                 !tp_icd_session_lost(op->q->session) &&
                  !tp_icd_session_lost(ctx->sessions[i]) &&
                  !tp_icd_peer_tried(op->q->session, ctx->sessions[i]) &&
                  needs_session(op, i);

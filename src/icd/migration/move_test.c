@@ -15,6 +15,7 @@
 #include "base/alloc.h"
 #include "icd/commands/enqueue.h"
 #include "icd/commands/read_write.h"
+#include "icd/copies/copies.h"
 #include "icd/events/event.h"
 #include "icd/icd.h"
 #include "icd/icd_int.h"
@@ -300,6 +301,22 @@ tp_icd_bulk_cancel(struct tp_icd_session *session, uint64_t transfer,
                    telpher_status status)
 {
     (void)session, (void)transfer, (void)status;
+}
+
+/* ---- copies on a second server: none ---- */
+
+bool
+tp_icd_copies_are_kept(const struct tp_icd_session *session)
+{
+    (void)session;
+    return false;
+}
+
+void
+tp_icd_copies_describe(struct tp_icd_session *session, const struct tp_icd_use *uses,
+                       size_t count)
+{
+    (void)session, (void)uses, (void)count;
 }
 
 /* ---- streams between places ------------------------------------------------------------ */

@@ -4,6 +4,7 @@
  * program fills it; WRITEs to other sessions (feeds) send it, also while it still fills.
  */
 #include "icd/commands/geometry.h"
+#include "icd/copies/copies.h"
 #include "icd/events/callback.h"
 #include "icd/events/event.h"
 #include "icd/icd.h"
@@ -387,6 +388,10 @@ put_feed(struct carry *feed, bool small, const struct tp_wire_u64s *wait)
                                 .offset = stage->from + feed->skip,
                                 .size = feed->size,
                                 .wait = *wait};
+    const struct tp_icd_use use = {.mem = feed->root,
+                                   .how = TP_ICD_USE_WRITE,
+                                   .offset = msg.offset,
+                                   .size = feed->size};
     uint64_t values[6];
 
     if (small) {
@@ -395,8 +400,10 @@ put_feed(struct carry *feed, bool small, const struct tp_wire_u64s *wait)
     } else {
         msg.transfer = feed->source.transfer;
     }
+    tp_icd_copies_describe(feed->session, &use, 1);
     if (feed->root->image == NULL) {
         tp_icd_put(feed->session, TP_WIRE_WRITE, &msg);
+        tp_icd_copies_describe(feed->session, NULL, 0);
         return;
     }
     tp_icd_put(
@@ -410,6 +417,7 @@ put_feed(struct carry *feed, bool small, const struct tp_wire_u64s *wait)
                                       .region = tp_icd_whole_image(feed->root, values),
                                       .wait = *wait,
                                       .data = msg.data});
+    tp_icd_copies_describe(feed->session, NULL, 0);
 }
 
 struct _cl_event *

@@ -21,6 +21,8 @@ struct destructor {
     void *user;
 };
 
+struct tp_list tp_icd_contexts = {&tp_icd_contexts, &tp_icd_contexts};
+
 /* ---- sessions and devices of a context ------------------------------------------------- */
 
 uint32_t
@@ -52,8 +54,8 @@ tp_icd_context_device_session(const struct _cl_context *ctx,
                               const struct _cl_device_id *dev)
 {
     for (uint32_t i = 0; has_device(ctx, dev) && i < ctx->session_count; i++) {
-        if (ctx->sessions[i]->server == dev->server &&
-            ctx->sessions[i]->platform == dev->platform) {
+        if (ctx->sessions[i]->face == dev->server &&
+            ctx->sessions[i]->face_platform == dev->platform) {
             return (int)i;
         }
     }
@@ -99,6 +101,7 @@ context_destroy(struct tp_icd_object *obj)
 
     tp_icd_movers_free(ctx);
     tp_icd_lock();
+    tp_list_remove(&ctx->link);
     tp_icd_put_releases(ctx, UINT32_MAX, obj->id);
     tp_icd_unlock();
     if (tp_list_is_empty(&ctx->destructors) ||
@@ -151,6 +154,7 @@ context_alloc(uint32_t devices, const cl_context_properties *properties, uint32_
     }
     tp_list_init(&ctx->destructors);
     tp_list_init(&ctx->queues);
+    tp_list_init(&ctx->link);
     ctx->devices = tp_alloc_array(devices, sizeof(ctx->devices[0]), "context");
     if (count != 0) {
         ctx->properties = tp_memdup(properties, count * sizeof(*properties), "context");
@@ -203,6 +207,7 @@ put_creates(struct _cl_context *ctx)
         return CL_OUT_OF_HOST_MEMORY;
     }
     tp_icd_lock();
+    tp_list_push_back(&tp_icd_contexts, &ctx->link);
     for (uint32_t session = 0; session < ctx->session_count; session++) {
         struct tp_wire_context_create msg = {.context = ctx->obj.id,
                                              .devices.data = ids};

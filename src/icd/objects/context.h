@@ -30,8 +30,11 @@ struct _cl_context {
     uint32_t user_events; /**< user events not set yet */
     bool has_failed; /**< some event ended with an error: others may follow */
     _Atomic bool has_coherent; /**< had memory that host and devices use at once */
+    struct tp_list link; /**< in tp_icd_contexts */
     uint64_t early_count; /**< early writes of its queues so far: blocking_write.c */
 };
+/** All contexts. Under the lock. */
+extern struct tp_list tp_icd_contexts;
 /** @return index of a session in the context, for masks and arrays. */
 uint32_t tp_icd_context_session(const struct _cl_context *ctx,
                                 const struct tp_icd_session *session);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Merges the servers' results of a build into the program. Called under the lock. */
+#include "icd/copies/copies.h"
 #include "icd/events/callback.h"
 #include "icd/objects/context.h"
 #include "icd/objects/platform.h"
@@ -184,7 +185,7 @@ merge_built_in(struct tp_icd_build *b, uint32_t device,
 /** Merges the result for one device into the program. */
 static void
 merge_device(struct tp_icd_build *b, uint32_t device, const struct tp_icd_facts *facts,
-             cl_int result)
+             uint32_t session_index, cl_int result)
 {
     struct _cl_program *program = &b->p->pub;
     struct tp_icd_build_info *info = &b->p->info[device];
@@ -209,6 +210,10 @@ merge_device(struct tp_icd_build *b, uint32_t device, const struct tp_icd_facts 
     (void)tp_icd_facts_number(facts, TP_WIRE_FACT_PROGRAM_DEVICE, dev->index, 0,
                               CL_PROGRAM_BUILD_GLOBAL_VARIABLE_TOTAL_SIZE,
                               &info->global_bytes, sizeof(info->global_bytes));
+    if (info->global_bytes != 0) {
+        tp_icd_copies_stop(program->ctx->sessions[session_index],
+                           "a program has variables of its own, which are not copied");
+    }
     take_log(info, facts, dev);
     program->build_status[device] = status;
 }
@@ -232,7 +237,7 @@ tp_icd_build_merge_part(struct tp_icd_build *b, struct tp_icd_build_part *part)
         if (b->selected[i] &&
             tp_icd_context_device_session(program->ctx, program->devices[i]) ==
                 (int)part->session_index) {
-            merge_device(b, i, facts, part->result);
+            merge_device(b, i, facts, part->session_index, part->result);
         }
     }
     if (part->result == CL_SUCCESS || !session_is_used(b, part->session_index)) {

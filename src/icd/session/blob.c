@@ -52,6 +52,7 @@ tp_icd_blob_send(struct tp_icd_session *session, const uint8_t *data, size_t len
             .src = data,
             .size = len,
             .ready = len,
+            .is_blob = true,
             .done = on_sent,
             .user = out,
         };

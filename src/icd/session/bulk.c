@@ -8,6 +8,7 @@
  * far as content is ready and the server granted credit. Both threads end with the session.
  * A caller that blocks until its content is written sends it instead of the sending thread.
  */
+#include "icd/copies/copies.h"
 #include "icd/icd.h"
 #include "icd/icd_int.h"
 #include "icd/session/session.h"
@@ -62,6 +63,16 @@ tp_icd_bulk_end(void)
     }
 }
 
+/** @return the session that has taken the place of a lost one, or itself. Lock held. */
+static struct tp_icd_session *
+current(struct tp_icd_session *session)
+{
+    while (session->successor != NULL) {
+        session = session->successor;
+    }
+    return session;
+}
+
 /* ---- receiving --------------------------------------------------------------------- */
 
 /**
@@ -114,30 +125,62 @@ on_data_begin(void *arg, uint64_t transfer, uint64_t offset, uint32_t len)
     return dst;
 }
 
+/** Lets a sink go on with the session that took over. Lock held. */
+static void
+move_sink(struct tp_icd_session *from, struct tp_icd_sink *sink)
+{
+    sink->moves = false;
+    if (tp_icd_sink_add(from->successor, sink) != TELPHER_OK) {
+        sink->ended = TELPHER_ERR_NO_MEMORY;
+        tp_list_push_back(&ended_sinks, &sink->link);
+    }
+}
+
+/** Ends the use of a sink by the receiving thread of a lost session. @return true: it goes on
+ *  with another session. Lock held. */
+static bool
+leave_sink(struct tp_icd_session *session, struct tp_icd_sink *sink)
+{
+    session->bulk.filling = NULL;
+    if (!sink->moves) {
+        return false;
+    }
+    move_sink(session, sink);
+    tp_icd_copies_moved(session->successor);
+    return true;
+}
+
 static void
 on_data_end(void *arg, uint64_t transfer, uint64_t offset, uint32_t len)
 {
     struct tp_icd_session *session = arg;
     struct tp_icd_sink *sink = session->bulk.filling;
     telpher_status status = TELPHER_OK;
-    bool ended;
+    bool ended, large, kept = false;
 
     if (sink->piece != NULL) {
         sink->piece(sink, offset, len);
     }
     tp_icd_lock();
-    session->bulk.filling = NULL;
+    if (leave_sink(session, sink)) {
+        tp_icd_unlock();
+        return;
+    }
     sink->got = offset + len;
     status = sink->ended;
     ended = status != TELPHER_OK || sink->got == sink->size;
-    if (ended) {
+    large = sink->size >= ACKNOWLEDGED_MIN || tp_icd_is_servers(transfer);
+    if (ended && status == TELPHER_OK) {
+        kept = tp_icd_copies_keep_sink(session, sink);
+    }
+    if (ended && !kept) {
         tp_map_remove(&session->bulk.sinks, transfer);
     }
     tp_icd_unlock();
     if (ended) {
-        bool large = sink->size >= ACKNOWLEDGED_MIN || tp_icd_is_servers(transfer);
-
-        sink->done(sink, status);
+        if (!kept) {
+            sink->done(sink, status);
+        }
         if (large && session->resumes) { /* the server keeps the content until then */
             tp_stream_acknowledge(session->bulk.stream);
         }
@@ -154,7 +197,10 @@ on_data_cut(void *arg, uint64_t transfer, uint64_t offset, uint32_t len)
 
     (void)transfer, (void)offset, (void)len;
     tp_icd_lock();
-    session->bulk.filling = NULL;
+    if (leave_sink(session, sink)) {
+        tp_icd_unlock();
+        return;
+    }
     status = sink->ended;
     tp_icd_unlock();
     if (status != TELPHER_OK) {
@@ -215,7 +261,9 @@ end_filling(struct tp_icd_session *session)
 
     tp_icd_lock();
     sink = session->bulk.filling;
-    session->bulk.filling = NULL;
+    if (sink != NULL && leave_sink(session, sink)) {
+        sink = NULL;
+    }
     tp_icd_unlock();
     if (sink != NULL) {
         sink->done(sink, TELPHER_ERR_PEER_LOST);
@@ -299,7 +347,7 @@ sendable(const struct tp_icd_source *source)
 {
     uint64_t limit = source->ready < source->credit ? source->ready : source->credit;
 
-    return limit > source->sent ? limit - source->sent : 0;
+    return limit > source->sent && !source->held ? limit - source->sent : 0;
 }
 
 /** Finds the next source in turn that may send; NULL if there is none, or if a thread is
@@ -316,6 +364,17 @@ next_source(struct tp_icd_bulk *bulk)
         }
     }
     return NULL;
+}
+
+/** Lets a source begin again with the session that took over. Lock held. */
+static void
+move_source(struct tp_icd_session *from, struct tp_icd_source *source)
+{
+    source->moves = source->by_caller = false;
+    if (tp_icd_source_add(from->successor, source) != TELPHER_OK) {
+        source->ended = TELPHER_ERR_NO_MEMORY;
+        tp_list_push_back(&ended_sources, &source->link);
+    }
 }
 
 /** Sends a chunk of a source, or several if it is alone. Lock held on entry and return, not
@@ -342,12 +401,20 @@ send_chunk(struct tp_icd_session *session, struct tp_icd_source *source)
     }
     tp_icd_lock();
     bulk->sending = NULL;
+    if (source->moves) {
+        move_source(session, source);
+        tp_icd_copies_moved(session->successor);
+        return;
+    }
     source->sent += len;
     status = status == TELPHER_OK ? source->ended : status;
     ended = status != TELPHER_OK || source->sent == source->size;
     if (!ended) {
         tp_list_push_back(&bulk->turn, &source->link);
         return;
+    }
+    if (status == TELPHER_OK && tp_icd_copies_keep_source(session, source)) {
+        return; /* its content may be needed again */
     }
     source->ended = TELPHER_ERR_CANCELED; /* for an abort before done() */
     tp_map_remove(&bulk->sources, source->transfer);
@@ -396,6 +463,7 @@ void
 tp_icd_bulk_push(struct tp_icd_session *session, uint64_t transfer)
 {
     tp_icd_lock();
+    session = current(session);
     session->inside++;
     while (may_push(session, transfer)) {
         send_chunk(session, next_source(&session->bulk));
@@ -440,9 +508,12 @@ ensure_open(struct tp_icd_session *session)
 telpher_status
 tp_icd_sink_add(struct tp_icd_session *session, struct tp_icd_sink *sink)
 {
-    telpher_status status = sink->pieces == NULL ? ensure_open(session)
-                            : session->lost      ? TELPHER_ERR_PEER_LOST
-                                                 : TELPHER_OK;
+    telpher_status status;
+
+    session = current(session);
+    status = sink->pieces == NULL ? ensure_open(session)
+             : session->lost      ? TELPHER_ERR_PEER_LOST
+                                  : TELPHER_OK;
 
     sink->got = 0;
     sink->ended = TELPHER_OK;
@@ -460,9 +531,12 @@ tp_icd_sink_add(struct tp_icd_session *session, struct tp_icd_sink *sink)
 telpher_status
 tp_icd_source_add(struct tp_icd_session *session, struct tp_icd_source *source)
 {
-    telpher_status status = source->pieces == NULL ? ensure_open(session)
-                            : session->lost        ? TELPHER_ERR_PEER_LOST
-                                                   : TELPHER_OK;
+    telpher_status status;
+
+    session = current(session);
+    status = source->pieces == NULL ? ensure_open(session)
+             : session->lost        ? TELPHER_ERR_PEER_LOST
+                                    : TELPHER_OK;
 
     if (status == TELPHER_OK) {
         status = tp_map_put(&session->bulk.sources, source->transfer, source);
@@ -474,6 +548,7 @@ tp_icd_source_add(struct tp_icd_session *session, struct tp_icd_source *source)
     source->pushing = false;
     source->ended = TELPHER_OK;
     source->credit = session->window;
+    source->held = !source->is_blob && tp_icd_copies_hold_source(session);
     if (source->pieces != NULL) {
         tp_list_push_back(&session->share.turn, &source->link);
         return TELPHER_OK;
@@ -489,6 +564,9 @@ void
 tp_icd_source_ready(struct tp_icd_session *session, struct tp_icd_source *source,
                     uint64_t ready)
 {
+    session = current(session);
+    source->held = source->held || (source->ready == 0 && !source->is_blob &&
+                                    tp_icd_copies_hold_source(session));
     source->ready = ready;
     if (source->pieces != NULL) {
         tp_icd_session_set_dirty(session);
@@ -541,6 +619,8 @@ tp_icd_source_abort(struct tp_icd_session *session, struct tp_icd_source *source
 {
     struct tp_wire_abort msg = {.transfer = source->transfer, .status = cl_status};
 
+    session = current(session);
+
     if (source->ended == TELPHER_OK) {
         tp_icd_put(session, TP_WIRE_ABORT, &msg);
         tp_icd_session_set_dirty(session);
@@ -552,15 +632,98 @@ void
 tp_icd_bulk_cancel(struct tp_icd_session *session, uint64_t transfer,
                    telpher_status status)
 {
-    struct tp_icd_sink *sink = tp_map_get(&session->bulk.sinks, transfer);
-    struct tp_icd_source *source = tp_map_get(&session->bulk.sources, transfer);
+    struct tp_icd_sink *sink;
+    struct tp_icd_source *source;
 
+    session = current(session);
+    sink = tp_map_get(&session->bulk.sinks, transfer);
+    source = tp_map_get(&session->bulk.sources, transfer);
     if (sink != NULL) {
         end_sink(session, sink, status);
     }
     if (source != NULL) {
         end_source(session, source, status);
     }
+}
+
+void
+tp_icd_bulk_commit(struct tp_icd_session *session, uint64_t transfer)
+{
+    struct tp_icd_sink *sink = tp_map_get(&session->bulk.sinks, transfer);
+    struct tp_icd_source *source = tp_map_get(&session->bulk.sources, transfer);
+
+    if (sink != NULL && sink->got == sink->size) {
+        end_sink(session, sink, TELPHER_OK);
+    }
+    if (source != NULL) {
+        source->committed = true;
+    }
+    if (source != NULL && source->sent == source->size) {
+        end_source(session, source, TELPHER_OK);
+    }
+}
+
+void
+tp_icd_bulk_commit_all(struct tp_icd_session *session)
+{
+    struct tp_icd_bulk *bulk = &session->bulk;
+    size_t cursor = 0;
+    uint64_t id;
+
+    while (tp_map_next(&bulk->sinks, &cursor, &id, NULL)) {
+        tp_icd_bulk_commit(session, id); /* a removal moves no other entry */
+    }
+    cursor = 0;
+    while (tp_map_next(&bulk->sources, &cursor, &id, NULL)) {
+        tp_icd_bulk_commit(session, id);
+    }
+}
+
+/** Moves the sources of a lost session. @return 1 if a thread uses it */
+static unsigned
+move_out(struct tp_icd_session *from, struct tp_icd_source *source)
+{
+    tp_list_remove(&source->link);
+    tp_map_remove(&from->bulk.sources, source->transfer);
+    source->moves = true;
+    if (from->bulk.sending == source) {
+        return 1;
+    }
+    move_source(from, source);
+    return 0;
+}
+
+unsigned
+tp_icd_bulk_move(struct tp_icd_session *from, struct tp_icd_session *to)
+{
+    struct tp_icd_bulk *bulk = &from->bulk;
+    struct tp_icd_source *source;
+    struct tp_icd_sink *sink;
+    unsigned used = 0;
+    size_t cursor = 0;
+    uint64_t id;
+
+    (void)to;
+    while (tp_map_next(&bulk->sinks, &cursor, &id, (void **)&sink)) {
+        if (tp_icd_is_servers(id) || sink->ended != TELPHER_OK) {
+            continue;
+        }
+        tp_map_remove(&bulk->sinks, id);
+        cursor = 0;
+        sink->moves = bulk->filling == sink;
+        used += sink->moves;
+        if (!sink->moves) {
+            move_sink(from, sink);
+        }
+    }
+    cursor = 0;
+    while (tp_map_next(&bulk->sources, &cursor, &id, (void **)&source)) {
+        if (!source->is_blob && source->ended == TELPHER_OK) {
+            used += move_out(from, source);
+            cursor = 0;
+        }
+    }
+    return used;
 }
 
 /** Ends all sources of a list. Lock held. */
@@ -586,7 +749,8 @@ tp_icd_bulk_lose(struct tp_icd_session *session)
         cursor = 0;
     }
     end_turn(session, &bulk->turn);
-    if (bulk->sending != NULL) { /* not in the list during its turn */
+    if (bulk->sending != NULL &&
+        !bulk->sending->moves) { /* not in the list during its turn */
         end_source(session, bulk->sending, TELPHER_ERR_PEER_LOST);
     }
     end_turn(session, &session->share.turn);

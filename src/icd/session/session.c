@@ -7,6 +7,7 @@
  *   session_resume.c  loss of a connection
  */
 #include "icd/session/session.h"
+#include "icd/copies/copies.h"
 #include "icd/events/event.h"
 #include "icd/icd.h"
 #include "icd/icd_int.h"
@@ -31,6 +32,9 @@ tp_icd_request_add(struct tp_icd_session *session, struct tp_icd_request *req)
 {
     telpher_status status;
 
+    while (session->successor != NULL) {
+        session = session->successor;
+    }
     if (session->lost) {
         return TELPHER_ERR_PEER_LOST;
     }
@@ -87,6 +91,9 @@ tp_icd_session_has_content(const struct tp_icd_session *session)
 bool
 tp_icd_session_lost(const struct tp_icd_session *session)
 {
+    while (session->successor != NULL) {
+        session = session->successor;
+    }
     return session->lost;
 }
 
@@ -126,6 +133,8 @@ session_alloc(struct _cl_device_id *dev)
     tp_icd_flush_soon(session);
     session->server = dev->server;
     session->platform = dev->platform;
+    session->face = dev->server;
+    session->face_platform = dev->platform;
     pthread_cond_init(&session->turn, NULL);
     pthread_cond_init(&session->wanted, NULL);
     pthread_cond_init(&session->bulk.more, NULL);
@@ -183,8 +192,27 @@ open_stream(struct tp_icd_session *session, uint64_t *ret_features,
     return status;
 }
 
+/** Puts a session where the program's calls find it. Lock held. */
+static void
+show_session(struct tp_icd_session *session)
+{
+    struct tp_icd_session **place = &session->server->sessions[session->platform];
+
+    session->older = *place;
+    *place = session;
+    for (size_t i = 0; i < tp_icd.platform->device_count; i++) {
+        struct _cl_device_id *other = tp_icd.platform->devices[i];
+
+        if (other->server == session->server && other->platform == session->platform) {
+            other->available = CL_TRUE;
+        }
+    }
+}
+
+/** @param of NULL, or the session that the new one is the second of. */
 static telpher_status
-open_session(struct _cl_device_id *dev, struct tp_icd_session **ret_session)
+open_session(struct _cl_device_id *dev, struct tp_icd_session *of,
+             struct tp_icd_session **ret_session)
 {
     struct tp_wire_start start = {.platform = dev->platform};
     struct tp_icd_session *session = session_alloc(dev);
@@ -207,10 +235,13 @@ open_session(struct _cl_device_id *dev, struct tp_icd_session **ret_session)
     session->compact = (features & TP_WIRE_FEATURE_COMPACT) != 0;
     session->has_peers = (features & TP_WIRE_FEATURE_PEER) != 0;
     session->has_exports = (features & TP_WIRE_FEATURE_EXPORT) != 0;
+    session->twin_of = of;
+    session->was_twin = of != NULL;
     tp_stream_trace_session(session->stream, session->session_id);
     tp_icd_session_watch(session, (features & TP_WIRE_FEATURE_RESUME) != 0);
     tp_icd_lock();
     tp_icd_share_init(session, tp_icd_settings.shared_memory &&
+                                   !tp_icd_settings.keep_copies &&
                                    (features & TP_WIRE_FEATURE_SHARED) != 0 &&
                                    tp_stream_passes_fds(session->stream));
     tp_icd_put(session, TP_WIRE_START, &start);
@@ -218,19 +249,20 @@ open_session(struct _cl_device_id *dev, struct tp_icd_session **ret_session)
             ->compact) { /* the broker, which reads no further, takes long headers only */
         tp_stream_send_short(session->stream);
     }
-    session->older = dev->server->sessions[dev->platform];
-    dev->server->sessions[dev->platform] = session;
-    for (size_t i = 0; i < tp_icd.platform->device_count; i++) {
-        struct _cl_device_id *other = tp_icd.platform->devices[i];
-
-        if (other->server == dev->server && other->platform == dev->platform) {
-            other->available = CL_TRUE;
-        }
+    if (of == NULL) {
+        show_session(session);
     }
     tp_icd_unlock();
     tp_icd_flush(session);
     *ret_session = session;
     return TELPHER_OK;
+}
+
+telpher_status
+tp_icd_session_open_twin(struct _cl_device_id *dev, struct tp_icd_session *of,
+                         struct tp_icd_session **ret_twin)
+{
+    return open_session(dev, of, ret_twin);
 }
 
 telpher_status
@@ -252,7 +284,10 @@ tp_icd_session_of(struct _cl_device_id *dev, struct tp_icd_session **ret_session
     if (session != NULL && !session->lost) {
         *ret_session = session;
     } else {
-        status = open_session(dev, ret_session);
+        status = open_session(dev, NULL, ret_session);
+        if (status == TELPHER_OK) {
+            tp_icd_copies_open(*ret_session);
+        }
     }
     pthread_mutex_unlock(&opening);
     return status;

@@ -90,6 +90,7 @@ struct tp_icd_sink {
     uint8_t *dst; /**< packed content goes to dst[0 .. size) (or see scatter) */
     uint64_t size; /**< [bytes] */
     uint64_t got;
+    bool moves; /**< the session is lost: it goes on with the successor; see copies.h */
     /** Called after each piece by the receiving thread, under no lock; may be NULL. */
     void (*piece)(struct tp_icd_sink *sink, uint64_t offset, uint32_t len);
     struct tp_icd_pieces *pieces; /**< in shared memory; NULL: on the bulk stream */
@@ -109,6 +110,10 @@ struct tp_icd_source {
     uint64_t credit;
     struct tp_icd_pieces *pieces; /**< in shared memory; NULL: on the bulk stream */
     bool pushing; /**< a piece is being filled: the source ends after that */
+    bool is_blob; /**< of no command; set by blob.c */
+    bool held; /**< must not be sent before the next commit: copies.h */
+    bool committed; /**< its command is committed: nothing is kept */
+    bool moves; /**< the session is lost: it goes on with the successor */
     bool by_caller; /**< on the bulk stream: the caller calls tp_icd_bulk_push */
     telpher_status ended; /**< set by bulk.c when it is aborted while being sent */
     /** Called once, under no lock: OK when all is sent, else the error. */

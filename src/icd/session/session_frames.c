@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Handles frames from a server session: one function for each type of frame. */
+#include "icd/copies/copies.h"
 #include "icd/events/event.h"
 #include "icd/icd.h"
+#include "icd/icd_int.h"
 #include "icd/objects/context.h"
 #include "icd/session/peers.h"
 #include "icd/session/session.h"
@@ -10,6 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/trace/log.h"
 
 static telpher_status
@@ -24,7 +27,7 @@ on_done(struct tp_icd_session *session, const uint8_t *body, const uint8_t *end)
     }
     tp_icd_lock();
     ev = tp_map_get(&session->events, msg.event);
-    if (ev != NULL) {
+    if (!tp_icd_copies_on_done(session, &msg, body, end) && ev != NULL) {
         transfer = ev->parts != 0 && msg.status == CL_COMPLETE ? ev->transfer : 0;
         tp_icd_event_on_done(ev, &msg);
     }
@@ -84,6 +87,7 @@ on_failed(struct tp_icd_session *session, const uint8_t *body, const uint8_t *en
             (int)msg.text.len, (const char *)msg.text.data);
     msg.status = msg.status < 0 ? msg.status : CL_OUT_OF_RESOURCES;
     tp_icd_lock();
+    tp_icd_copies_on_failed(session);
     q = tp_map_get(&session->queues, msg.id);
     if (q != NULL) {
         char text[256];
@@ -97,12 +101,54 @@ on_failed(struct tp_icd_session *session, const uint8_t *body, const uint8_t *en
     return TELPHER_OK;
 }
 
+/** The status that follows the request's id, if the reply has one. */
+static int32_t
+status_of(uint16_t type, const uint8_t *body, const uint8_t *end)
+{
+    int32_t status = 0;
+
+    if (type != TP_WIRE_PONG && end - body >= (ptrdiff_t)(8 + sizeof(status))) {
+        memcpy(&status, body + 8, sizeof(status));
+    }
+    return status;
+}
+
+static void
+free_content(struct tp_icd_incoming *in)
+{
+    tp_icd_blob_fini(in);
+    tp_free(in);
+}
+
+/** Receives content of a reply that no call waits for. */
+static telpher_status
+discard_content(struct tp_icd_session *session, uint16_t type, const uint8_t *body,
+                const uint8_t *end)
+{
+    struct tp_wire_build_reply msg;
+    struct tp_icd_incoming *in;
+
+    if (type != TP_WIRE_BUILD_REPLY) {
+        return TELPHER_OK;
+    }
+    if (!tp_wire_get_build_reply(body, end, &msg)) {
+        return TELPHER_ERR_PROTO;
+    }
+    in = msg.transfer == 0 ? NULL : tp_zalloc(sizeof(*in), "reply");
+    if (in != NULL) {
+        in->then = free_content;
+        tp_icd_blob_receive(in, session, &msg.facts, msg.transfer, msg.size);
+    }
+    return msg.transfer == 0 || in != NULL ? TELPHER_OK : TELPHER_ERR_NO_MEMORY;
+}
+
 static telpher_status
 on_reply(struct tp_icd_session *session, uint16_t type, const uint8_t *body,
          const uint8_t *end)
 {
     struct tp_icd_request *req;
     uint64_t id;
+    bool kept;
 
     if (end - body < (ptrdiff_t)sizeof(id)) {
         return TELPHER_ERR_PROTO;
@@ -110,7 +156,11 @@ on_reply(struct tp_icd_session *session, uint16_t type, const uint8_t *body,
     memcpy(&id, body, sizeof(id)); /* every reply begins with the request's id */
     tp_icd_lock();
     req = tp_map_remove(&session->requests, id);
+    kept = tp_icd_copies_on_reply(session, id, status_of(type, body, end));
     tp_icd_unlock();
+    if (req == NULL && kept) {
+        return discard_content(session, type, body, end);
+    }
     if (req == NULL) {
         return TELPHER_ERR_PROTO;
     }
@@ -140,13 +190,16 @@ on_files_wanted(struct tp_icd_session *session, const uint8_t *body, const uint8
 }
 
 static telpher_status
-on_printf(const uint8_t *body, const uint8_t *end)
+on_printf(struct tp_icd_session *session, const uint8_t *body, const uint8_t *end)
 {
     struct tp_wire_printf msg;
 
     if (!tp_wire_get_printf(body, end, &msg)) {
         return TELPHER_ERR_PROTO;
     }
+    tp_icd_lock();
+    tp_icd_copies_on_printf(session);
+    tp_icd_unlock();
     (void)fwrite(msg.text.data, 1, msg.text.len, stdout);
     (void)fflush(stdout);
     return TELPHER_OK;
@@ -239,7 +292,7 @@ tp_icd_session_on_frame(void *arg, uint16_t type, const uint8_t *body,
     case TP_WIRE_FILES_WANTED:
         return on_files_wanted(session, body, end);
     case TP_WIRE_PRINTF:
-        return on_printf(body, end);
+        return on_printf(session, body, end);
     case TP_WIRE_CREDIT:
         return on_credit(session, body, end);
     case TP_WIRE_SHARE_REPLY:

@@ -27,6 +27,16 @@ struct tp_icd_bulk {
 
 struct tp_icd_session {
     struct tp_icd_server *server;
+    struct tp_icd_server
+        *face; /**< the server that the program sees: after a take-over,
+                                   the one that was lost */
+    uint32_t face_platform;
+    struct tp_icd_copies *copies; /**< on a second server; NULL: none; lock */
+    struct tp_icd_session
+        *twin_of; /**< it is hidden, and has copies of that one; lock */
+    bool was_twin; /**< it is, or was, hidden; set before its first frame */
+    struct tp_icd_session
+        *successor; /**< lost: this one has taken its place; lock; never reset */
     struct tp_icd_session
         *older; /**< lost session that this one replaces; kept, because objects
                                      may still refer to it */
@@ -112,6 +122,22 @@ void tp_icd_session_lose(struct tp_icd_session *session, telpher_status why,
 void tp_icd_session_watch(struct tp_icd_session *session, bool resumes);
 /** Connects the bulk stream again. @return false: the session is lost. Its receiver calls */
 bool tp_icd_bulk_resume(struct tp_icd_session *session, struct tp_stream *stream);
+/** Opens a session with the server of a device that has copies of another session, and that the
+ *  program does not see. Under the lock of tp_icd_session_of. @return OK, or why not */
+telpher_status tp_icd_session_open_twin(struct _cl_device_id *dev,
+                                        struct tp_icd_session *of,
+                                        struct tp_icd_session **ret_twin);
+/** tp_icd_put without copies. Lock held. */
+void tp_icd_put_now(struct tp_icd_session *session, uint16_t type, const void *msg);
+/** Puts the ids of objects to release. Lock held. */
+void tp_icd_put_releases_now(struct tp_icd_session *session);
+/** Moves the transfers of commands from a lost session to its successor, from the beginning.
+ *  Lock held. @return those in use by a thread, which moves them: tp_icd_copies_moved */
+unsigned tp_icd_bulk_move(struct tp_icd_session *from, struct tp_icd_session *to);
+/** The command of a transfer that was kept is committed: done() may be called. Lock held. */
+void tp_icd_bulk_commit(struct tp_icd_session *session, uint64_t transfer);
+/** Likewise all that were kept. Lock held. */
+void tp_icd_bulk_commit_all(struct tp_icd_session *session);
 /** Sets whether the devices of the session are available. No lock held. */
 void tp_icd_session_mark_devices(struct tp_icd_session *session, cl_bool available);
 /** Wakes all waiting threads after an end outside the reading thread. Lock held. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Handles the loss of a session: ends everything that depends on it and reports the reason. */
+#include "icd/copies/copies.h"
 #include "icd/events/event.h"
 #include "icd/icd.h"
 #include "icd/icd_int.h"
@@ -80,10 +81,13 @@ request_crash_report(const struct tp_icd_session *session, struct last_words *wo
     tp_stream_destroy(stream);
 }
 
-/** @param used some context uses it; otherwise the program loses nothing. */
+/**
+ * @param used some context uses it; otherwise the program loses nothing
+ * @param replaced another server goes on with its work
+ */
 static void
-report_loss(const struct tp_icd_session *session, bool used, telpher_status why,
-            const char *text)
+report_loss(const struct tp_icd_session *session, bool used, bool replaced,
+            telpher_status why, const char *text)
 {
     struct last_words words = {0};
 
@@ -96,11 +100,11 @@ report_loss(const struct tp_icd_session *session, bool used, telpher_status why,
         request_crash_report(session, &words);
         text = words.text;
     }
-    tp_error("icd",
-             "%s: session lost: %s%s%s; its devices are unavailable and what depends "
-             "on them fails",
-             session->server->address, telpher_status_text(why),
-             text != NULL && text[0] != '\0' ? ": " : "", text != NULL ? text : "");
+    tp_log(replaced ? TP_LOG_WARN : TP_LOG_ERROR, "icd", "%s: session lost: %s%s%s; %s",
+           session->server->address, telpher_status_text(why),
+           text != NULL && text[0] != '\0' ? ": " : "", text != NULL ? text : "",
+           replaced ? "nothing is lost, because another server had copies"
+                    : "its devices are unavailable and what depends on them fails");
 }
 
 /** Ends every event that waits for this session. Lock held. */
@@ -149,7 +153,7 @@ mark_devices(struct tp_icd_session *session, cl_bool available)
     for (size_t i = 0; i < tp_icd.platform->device_count; i++) {
         struct _cl_device_id *dev = tp_icd.platform->devices[i];
 
-        if (dev->server == session->server && dev->platform == session->platform) {
+        if (dev->server == session->face && dev->platform == session->face_platform) {
             dev->available = available;
         }
     }
@@ -159,7 +163,7 @@ void
 tp_icd_session_mark_devices(struct tp_icd_session *session, cl_bool available)
 {
     tp_icd_lock();
-    if (!session->lost) {
+    if (!session->lost && session->twin_of == NULL) {
         mark_devices(session, available);
     }
     tp_icd_unlock();
@@ -169,7 +173,7 @@ void
 tp_icd_session_lose(struct tp_icd_session *session, telpher_status why,
                     const char *text)
 {
-    bool first, used;
+    bool first, used, replaced = false, hidden = false;
 
     tp_icd_lock();
     used =
@@ -177,9 +181,16 @@ tp_icd_session_lose(struct tp_icd_session *session, telpher_status why,
     first = !session->lost;
     explaining += first;
     session->inside += first;
+    if (first) {
+        tp_icd_put_releases_now(session); /* the one that takes over gets them */
+    }
     session->lost = true;
     if (first) { /* in one critical section: a session seen as lost has no open events */
-        mark_devices(session, CL_FALSE);
+        hidden = session->was_twin && session->face == session->server;
+        replaced = tp_icd_copies_lost(session);
+        if (!hidden) {
+            mark_devices(session, replaced ? CL_TRUE : CL_FALSE);
+        }
         tp_icd_bulk_lose(session);
         tp_icd_peer_tell_lost(session);
         end_events(session);
@@ -194,7 +205,9 @@ tp_icd_session_lose(struct tp_icd_session *session, telpher_status why,
     tp_stream_break(session->stream, why);
     end_requests(session);
     tp_icd_flush_dirty(); /* other sessions may wait for events that ended here */
-    report_loss(session, used, why, text);
+    if (!hidden) {
+        report_loss(session, used, replaced, why, text);
+    }
     explaining--;
     tp_icd_lock();
     session->inside--;
@@ -218,13 +231,25 @@ leave_session(struct tp_icd_session *session)
 void
 tp_icd_session_drain(struct tp_icd_session *session, uint64_t time_ns)
 {
-    bool used;
+    bool used, moves;
 
     tp_icd_lock();
+    if (session->twin_of != NULL) {
+        tp_icd_copies_stop(session->twin_of, "the second server shuts down");
+        tp_icd_unlock();
+        return;
+    }
     used = session->users != 0 || !session->was_used;
+    moves = used && tp_icd_copies_are_kept(session);
     session->drains = true;
-    mark_devices(session, CL_FALSE);
+    if (!moves) {
+        mark_devices(session, CL_FALSE);
+    }
     tp_icd_unlock();
+    if (moves) {
+        leave_session(session);
+        return;
+    }
     if (used) {
         tp_warn("icd",
                 "%s: the server shuts down; commands go on there for at most %.3g s",

@@ -198,6 +198,9 @@ tp_icd_session_kick(struct tp_icd_session *session)
 void
 tp_icd_session_wake(struct tp_icd_session *session)
 {
+    while (session->successor != NULL) {
+        session = session->successor;
+    }
     if (session->waiting != 0) {
         pthread_cond_broadcast(&session->turn);
     }
@@ -225,6 +228,7 @@ wait_turn(struct tp_icd_session *session)
 telpher_status
 tp_icd_wait(struct tp_icd_session *session, const bool *flag)
 {
+    struct tp_icd_session *successor;
     telpher_status status;
 
     tp_icd_flush(session);
@@ -243,8 +247,9 @@ tp_icd_wait(struct tp_icd_session *session, const bool *flag)
         call_background(session);
     }
     status = *flag ? TELPHER_OK : TELPHER_ERR_PEER_LOST;
+    successor = *flag ? NULL : session->successor;
     tp_icd_unlock();
-    return status;
+    return successor != NULL ? tp_icd_wait(successor, flag) : status;
 }
 
 void

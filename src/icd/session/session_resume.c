@@ -9,6 +9,7 @@
  * Meanwhile frames are kept, calls that wait for the server go on waiting, and the devices
  * are not available. After TELPHER_ON_LOSS_TIME the session is lost.
  */
+#include "icd/copies/copies.h"
 #include "icd/icd.h"
 #include "icd/icd_int.h"
 #include "icd/session/session.h"
@@ -293,6 +294,7 @@ say_goodbye(void)
             if (session == NULL || !session->resumes || session->lost) {
                 continue;
             }
+            tp_icd_copies_leave(session);
             atomic_store(&session->left, true);
             if (tp_stream_put(session->stream, TP_WIRE_GOODBYE, &msg) == TELPHER_OK) {
                 tp_stream_kick(session->stream);

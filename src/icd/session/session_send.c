@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sends frames to a server session: they are queued in its stream until a thread flushes. */
+#include "icd/copies/copies.h"
 #include "icd/icd.h"
+#include "icd/icd_int.h"
 #include "icd/session/session.h"
 #include "icd/session/session_int.h"
 
@@ -26,8 +28,8 @@ enum {
 static struct tp_icd_session *dirty[DIRTY_MAX];
 static unsigned dirty_count;
 
-static void
-put_releases(struct tp_icd_session *session)
+void
+tp_icd_put_releases_now(struct tp_icd_session *session)
 {
     struct tp_wire_release msg = {
         .ids = {.count = (uint16_t)session->release_count, .data = session->release}};
@@ -35,12 +37,36 @@ put_releases(struct tp_icd_session *session)
     if (session->release_count != 0) {
         session->release_count = 0;
         /* Without memory the objects stay at the server until the session ends. */
-        (void)tp_stream_put(session->stream, TP_WIRE_RELEASE, &msg);
+        if (session->copies == NULL ||
+            !tp_icd_copies_put(session, TP_WIRE_RELEASE, &msg)) {
+            (void)tp_stream_put(session->stream, TP_WIRE_RELEASE, &msg);
+        }
     }
+}
+
+/** @return the session that has taken the place of a lost one, or itself */
+static struct tp_icd_session *
+current(struct tp_icd_session *session)
+{
+    while (session->successor != NULL) {
+        session = session->successor;
+    }
+    return session;
 }
 
 void
 tp_icd_put(struct tp_icd_session *session, uint16_t type, const void *msg)
+{
+    session = current(session);
+    if (session->lost ||
+        (session->copies != NULL && tp_icd_copies_put(session, type, msg))) {
+        return;
+    }
+    tp_icd_put_now(session, type, msg);
+}
+
+void
+tp_icd_put_now(struct tp_icd_session *session, uint16_t type, const void *msg)
 {
     telpher_status status;
 
@@ -58,13 +84,14 @@ tp_icd_put(struct tp_icd_session *session, uint16_t type, const void *msg)
 void
 tp_icd_put_release(struct tp_icd_session *session, uint64_t id)
 {
+    session = current(session);
     if (session->lost) {
         return;
     }
     session->release[session->release_count++] = id;
     if (session->release_count ==
         sizeof(session->release) / sizeof(session->release[0])) {
-        put_releases(session);
+        tp_icd_put_releases_now(session);
     }
 }
 
@@ -99,11 +126,12 @@ tp_icd_flush(struct tp_icd_session *session)
     bool unsent;
 
     tp_icd_lock();
+    session = current(session);
     if (session->lost) {
         tp_icd_unlock();
         return;
     }
-    put_releases(session);
+    tp_icd_put_releases_now(session);
     unsent = session->share.unsent;
     session->inside++;
     tp_icd_unlock();
@@ -132,10 +160,12 @@ tp_icd_send_fd(struct tp_icd_session *session, uint16_t type, const void *msg, i
     telpher_status status;
 
     tp_icd_lock();
+    session = current(session);
     if (session->lost) {
         tp_icd_unlock();
         return TELPHER_ERR_PEER_LOST;
     }
+    tp_icd_copies_stop(session, "memory is shared with the server");
     session->inside++;
     tp_icd_unlock();
     status = tp_stream_send_fd(session->stream, type, msg, fd);
@@ -169,6 +199,24 @@ await_acknowledgements(struct tp_icd_session *session)
     }
 }
 
+/** Bounds the frames that are kept until a commit. */
+static void
+await_commit(struct tp_icd_session *session)
+{
+    for (;;) {
+        bool full;
+
+        tp_icd_lock();
+        full = tp_icd_copies_are_full(session);
+        tp_icd_unlock();
+        if (!full) {
+            return;
+        }
+        tp_icd_flush(session);
+        tp_clock_sleep(TP_CLOCK_MS);
+    }
+}
+
 void
 tp_icd_flush_if_full(struct tp_icd_session *session)
 {
@@ -180,6 +228,9 @@ tp_icd_flush_if_full(struct tp_icd_session *session)
                               memory_order_relaxed);
         tp_icd_flush(session);
         await_acknowledgements(session);
+    }
+    if (tp_icd_settings.keep_copies) {
+        await_commit(session);
     }
 }
 

@@ -1,0 +1,488 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Commits: what a group of commands wrote goes to the second server, as a whole or not at all.
+ *
+ * When the first command of a group has ended, new frames wait (DRAIN). When all commands that
+ * were sent have ended, but for those that wait for the program, no command runs: the content of
+ * buffers is that after exactly the commands that have ended. Their ranges are pushed into
+ * shadows on the second server (COPY). When all have arrived, copies there put them into place,
+ * the program gets the ends of the commands, and the frames that waited are sent. The death of
+ * the first server before that moment leaves the second with the state before the group, and
+ * after it with that after the group.
+ */
+#include "icd/copies/copies_int.h"
+#include "icd/icd.h"
+#include "icd/session/peers.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/compiler.h"
+#include "base/trace/log.h"
+
+/* ---- content of sources and sinks ----------------------------------------------------------- */
+
+/** Keeps content from being sent that may not be: its WRITE has not begun, and must not begin
+ *  while buffers are copied. */
+static void
+hold_sources(struct tp_icd_copies *c)
+{
+    tp_list_for_each_entry(struct tp_icd_source, source, &c->session->bulk.turn, link) {
+        source->held = !source->is_blob && source->ready == 0;
+    }
+}
+
+void
+tp_copies_unhold(struct tp_icd_copies *c)
+{
+    struct tp_icd_bulk *bulk = &c->session->bulk;
+    struct tp_icd_source *source;
+    size_t cursor = 0;
+    uint64_t id;
+
+    while (tp_map_next(&bulk->sources, &cursor, &id, (void **)&source)) {
+        source->held = false;
+    }
+    pthread_cond_broadcast(&bulk->more);
+}
+
+bool
+tp_icd_copies_hold_source(const struct tp_icd_session *session)
+{
+    return session->copies != NULL && session->copies->phase != TP_COPIES_RUN;
+}
+
+/** True if all content of a READ is there. */
+static bool
+has_content(const struct tp_icd_copies *c, const struct tp_copies_entry *e)
+{
+    const struct tp_icd_sink *sink =
+        e->transfer == 0 ? NULL : tp_map_get(&c->session->bulk.sinks, e->transfer);
+
+    return sink == NULL || sink->got == sink->size;
+}
+
+static void
+consider_done(struct tp_icd_copies *c, struct tp_copies_entry *e)
+{
+    if (e->answer != NULL && !e->done && (e->status < 0 || has_content(c, e))) {
+        e->done = true;
+        tp_copies_command_done(c, e);
+    }
+}
+
+bool
+tp_icd_copies_keep_sink(struct tp_icd_session *session, struct tp_icd_sink *sink)
+{
+    struct tp_icd_copies *c = session->copies;
+
+    if (c == NULL || c->phase == TP_COPIES_TAKEOVER ||
+        tp_icd_is_servers(sink->transfer)) {
+        return false;
+    }
+    tp_list_for_each_entry(struct tp_copies_entry, e, &c->log, link) {
+        if (e->transfer == sink->transfer) {
+            consider_done(c, e);
+            return true;
+        }
+    }
+    return false;
+}
+
+bool
+tp_icd_copies_keep_source(struct tp_icd_session *session, struct tp_icd_source *source)
+{
+    struct tp_icd_copies *c = session->copies;
+
+    return c != NULL && c->phase != TP_COPIES_TAKEOVER && !source->is_blob &&
+           !source->committed;
+}
+
+/* ---- ends of commands ------------------------------------------------------------------------ */
+
+/** Gives the program the end of one command that was committed. */
+static void
+release_one(struct tp_icd_copies *c, const struct tp_copies_entry *e)
+{
+    struct tp_icd_session *session = c->session;
+    struct _cl_event *ev = tp_map_get(&session->events, e->event);
+    struct tp_wire_done msg;
+
+    if (!tp_wire_get_done(e->answer, e->answer + e->answer_len, &msg)) {
+        return;
+    }
+    if (msg.status < 0) {
+        (void)tp_map_put(&c->failed, e->event, (void *)(intptr_t)msg.status);
+    }
+    if (ev == NULL) {
+        return;
+    }
+    if (ev->parts != 0) {
+        tp_icd_bulk_commit(session, ev->transfer);
+    }
+    tp_icd_event_on_done(ev, &msg);
+}
+
+void
+tp_copies_release(struct tp_icd_copies *c)
+{
+    struct tp_list ended;
+
+    tp_list_init(&ended);
+    tp_list_for_each_entry_safe(struct tp_copies_entry, e, &c->log, link) {
+        if (e->done) {
+            tp_list_remove(&e->link);
+            tp_list_push_back(&ended, &e->link);
+        }
+    }
+    c->phase = TP_COPIES_RUN;
+    c->printed = false;
+    tp_copies_unhold(c);
+    tp_list_for_each_entry_safe(struct tp_copies_entry, e, &c->log, link) {
+        if (!e->sent) {
+            tp_copies_send(c, e);
+        }
+    }
+    c->releases = true;
+    tp_list_for_each_entry_safe(struct tp_copies_entry, e, &ended, link) {
+        release_one(c, e); /* it may lead to new frames, after those above */
+        tp_copies_forget(c, e);
+    }
+    c->releases = false;
+    tp_icd_session_set_dirty(c->session);
+    tp_icd_session_wake(c->session);
+}
+
+/* ---- the way of content ------------------------------------------------------------------------ */
+
+/** Creates the internal queues of a context. */
+static void
+ensure_queues(struct tp_icd_copies *c, uint64_t id, struct tp_copies_context *ctx)
+{
+    struct tp_wire_queue_create msg = {.context = id, .device = ctx->device};
+
+    if (ctx->here == 0) {
+        msg.queue = ctx->here = tp_icd_new_id(TP_WIRE_KIND_QUEUE);
+        tp_icd_put_now(c->session, TP_WIRE_QUEUE_CREATE, &msg);
+        msg.queue = ctx->there = tp_icd_new_id(TP_WIRE_KIND_QUEUE);
+        tp_icd_put_now(c->twin, TP_WIRE_QUEUE_CREATE, &msg);
+    }
+}
+
+static struct tp_copies_shadow *
+ensure_shadow(struct tp_icd_copies *c, const struct _cl_mem *root)
+{
+    struct tp_copies_shadow *shadow = tp_map_get(&c->shadows, root->obj.id);
+
+    if (shadow != NULL) {
+        return shadow;
+    }
+    shadow = tp_zalloc(sizeof(*shadow), "copies");
+    if (shadow == NULL ||
+        tp_map_put(&c->shadows, root->obj.id, shadow) != TELPHER_OK) {
+        tp_free(shadow);
+        return NULL;
+    }
+    shadow->id = tp_icd_new_id(TP_WIRE_KIND_MEM);
+    tp_icd_put_now(c->twin, TP_WIRE_BUFFER_CREATE,
+                   &(struct tp_wire_buffer_create){.mem = shadow->id,
+                                                   .context = root->ctx->obj.id,
+                                                   .flags = CL_MEM_READ_WRITE,
+                                                   .size = root->size});
+    return shadow;
+}
+
+/** Sends a range to its shadow. @return false: no memory, or the servers do not reach each
+ *  other */
+static bool
+haul_off(struct tp_icd_copies *c, const struct tp_copies_write *write)
+{
+    struct _cl_mem *root = write->root;
+    struct tp_copies_context *ctx = tp_map_get(&c->contexts, root->ctx->obj.id);
+    uint32_t peer = tp_icd_peer_number(c->session, c->twin);
+    struct tp_copies_shadow *shadow = ensure_shadow(c, root);
+    struct tp_copies_haul *haul = tp_zalloc(sizeof(*haul), "copies");
+    uint64_t transfer = tp_icd_new_id(TP_WIRE_KIND_TRANSFER);
+    uint64_t size = write->span.to - write->span.from;
+
+    if (ctx == NULL || shadow == NULL || haul == NULL || peer == 0) {
+        tp_free(haul);
+        return false;
+    }
+    ensure_queues(c, root->ctx->obj.id, ctx);
+    *haul = (struct tp_copies_haul){.event = tp_icd_new_id(TP_WIRE_KIND_EVENT),
+                                    .mem = root->obj.id,
+                                    .shadow = shadow->id,
+                                    .queue = ctx->there,
+                                    .span = write->span};
+    if (tp_map_put(&c->hauls, haul->event, haul) != TELPHER_OK) {
+        tp_free(haul);
+        return false;
+    }
+    tp_icd_put_now(c->session, TP_WIRE_PUSH,
+                   &(struct tp_wire_push){.queue = ctx->here,
+                                          .mem = root->obj.id,
+                                          .peer = peer,
+                                          .offset = write->span.from,
+                                          .size = size,
+                                          .transfer = transfer});
+    tp_icd_put_now(c->twin, TP_WIRE_PULL,
+                   &(struct tp_wire_pull){.event = haul->event,
+                                          .queue = ctx->there,
+                                          .mem = shadow->id,
+                                          .flags = TP_WIRE_NOTIFY,
+                                          .peer = peer,
+                                          .offset = write->span.from,
+                                          .size = size,
+                                          .transfer = transfer});
+    c->arriving++;
+    return true;
+}
+
+/** Sends what the commands of the group wrote in a buffer, once. */
+static bool
+haul_root(struct tp_icd_copies *c, struct tp_map *seen)
+{
+    struct tp_copies_write *write;
+    size_t cursor = 0;
+    uint64_t id;
+    bool ok = true;
+
+    while (tp_map_next(seen, &cursor, &id, (void **)&write)) {
+        ok = ok && haul_off(c, write);
+        tp_free(write);
+    }
+    return ok;
+}
+
+/** Adds a range to those of its buffer: one from the first byte to the last. */
+static bool
+join_range(struct tp_map *seen, const struct tp_copies_write *write)
+{
+    struct tp_copies_write *all = tp_map_get(seen, write->root->obj.id);
+
+    if (all != NULL) {
+        all->span.from = TP_MIN(all->span.from, write->span.from);
+        all->span.to = TP_MAX(all->span.to, write->span.to);
+        return true;
+    }
+    all = tp_memdup(write, sizeof(*write), "copies");
+    if (all == NULL || tp_map_put(seen, write->root->obj.id, all) != TELPHER_OK) {
+        tp_free(all);
+        return false;
+    }
+    return true;
+}
+
+static void
+put_into_place(struct tp_icd_copies *c)
+{
+    struct tp_copies_haul *haul;
+    struct tp_map arrived = c->hauls;
+    size_t cursor = 0;
+    uint64_t id;
+
+    memset(&c->hauls, 0, sizeof(c->hauls));
+    while (tp_map_next(&arrived, &cursor, &id, (void **)&haul)) {
+        if (!haul->arrived || haul->queue == 0) {
+            (void)tp_map_put(&c->hauls, id, haul); /* being copied since before */
+            continue;
+        }
+        haul->event = tp_icd_new_id(TP_WIRE_KIND_EVENT);
+        tp_icd_put_now(c->twin, TP_WIRE_COPY,
+                       &(struct tp_wire_copy){.event = haul->event,
+                                              .queue = haul->queue,
+                                              .src = haul->shadow,
+                                              .dst = haul->mem,
+                                              .flags = TP_WIRE_NOTIFY,
+                                              .src_offset = haul->span.from,
+                                              .dst_offset = haul->span.from,
+                                              .size = haul->span.to - haul->span.from});
+        haul->queue = 0;
+        c->copying++;
+        (void)tp_map_put(&c->hauls, haul->event, haul);
+    }
+    tp_map_fini(&arrived);
+    tp_icd_session_set_dirty(c->twin);
+}
+
+static void
+commit(struct tp_icd_copies *c)
+{
+    put_into_place(c);
+    tp_copies_release(c);
+    if (c->stop_why != NULL) {
+        tp_icd_copies_stop(c->session, c->stop_why);
+    } else {
+        tp_copies_pump(c);
+    }
+}
+
+/** A question to the first server, which may be dead without this process knowing. */
+struct probe {
+    struct tp_icd_request req;
+    struct tp_icd_session *session;
+};
+
+static void
+on_probe_reply(struct tp_icd_request *req, uint16_t type, const uint8_t *body,
+               const uint8_t *end)
+{
+    struct probe *probe = req->user;
+
+    (void)body, (void)end;
+    tp_icd_lock();
+    if (type == TP_WIRE_PONG && probe->session->copies != NULL &&
+        probe->session->copies->phase == TP_COPIES_COPY) {
+        tp_icd_copies_stop(probe->session,
+                           "content does not reach the second server");
+    }
+    tp_icd_unlock();
+    tp_free(probe);
+}
+
+/** Content did not arrive. If the first server is lost, the group is not committed, and the
+ *  second takes over; else the copies end. */
+static void
+suspect_loss(struct tp_icd_copies *c)
+{
+    struct tp_wire_ping msg = {.request = tp_icd_new_id(TP_WIRE_KIND_REQUEST)};
+    struct probe *probe;
+
+    if (c->suspects) {
+        return;
+    }
+    c->suspects = true;
+    probe = tp_zalloc(sizeof(*probe), "probe");
+    if (probe == NULL) {
+        tp_stream_break(c->session->stream, TELPHER_ERR_NO_MEMORY);
+        return;
+    }
+    probe->session = c->session;
+    probe->req = (struct tp_icd_request){
+        .id = msg.request, .reply = on_probe_reply, .user = probe};
+    if (tp_icd_request_add(c->session, &probe->req) != TELPHER_OK) {
+        tp_free(probe);
+        return;
+    }
+    tp_icd_put_now(c->session, TP_WIRE_PING, &msg);
+    tp_icd_session_set_dirty(c->session);
+}
+
+static void
+begin_copy(struct tp_icd_copies *c)
+{
+    struct tp_map seen = {0};
+    bool ok = true;
+
+    c->phase = TP_COPIES_COPY;
+    tp_list_for_each_entry(struct tp_copies_entry, e, &c->log, link) {
+        for (size_t i = 0; i < e->write_count && e->done; i++) {
+            ok = ok && join_range(&seen, &e->writes[i]);
+        }
+    }
+    ok = haul_root(c, &seen) && ok;
+    tp_map_fini(&seen);
+    if (!ok) {
+        suspect_loss(c);
+    }
+    tp_icd_session_set_dirty(c->session);
+    tp_icd_session_set_dirty(c->twin);
+    if (c->arriving == 0 && ok) {
+        commit(c);
+    }
+}
+
+/* ---- what the servers say ---------------------------------------------------------------------- */
+
+void
+tp_copies_command_done(struct tp_icd_copies *c, struct tp_copies_entry *e)
+{
+    if (c->phase == TP_COPIES_RUN) {
+        c->phase = TP_COPIES_DRAIN;
+        hold_sources(c);
+        c->running = tp_copies_find_blocked(c);
+        tp_icd_session_set_dirty(c->session);
+    } else if (c->phase == TP_COPIES_DRAIN && !e->blocked) {
+        c->running--;
+    }
+    if (c->phase == TP_COPIES_DRAIN && c->running == 0) {
+        begin_copy(c);
+    }
+}
+
+bool
+tp_icd_copies_on_done(struct tp_icd_session *session, const struct tp_wire_done *msg,
+                      const uint8_t *body, const uint8_t *end)
+{
+    struct tp_icd_copies *c = session->copies;
+    struct tp_copies_entry *e;
+
+    if (c == NULL && session->twin_of != NULL) {
+        c = session->twin_of->copies;
+    }
+    if (c == NULL) {
+        return false;
+    }
+    if (session != c->session || c->phase == TP_COPIES_TAKEOVER) {
+        return tp_copies_haul_done(c, msg);
+    }
+    e = tp_map_get(&c->commands, msg->event);
+    if (e == NULL || e->answer != NULL) {
+        return e != NULL;
+    }
+    e->answer = tp_memdup(body, (size_t)(end - body), "kept end");
+    e->answer_len = (size_t)(end - body);
+    e->status = msg->status;
+    if (e->answer == NULL) {
+        tp_icd_copies_stop(session, "no memory");
+        return false;
+    }
+    consider_done(c, e);
+    return true;
+}
+
+/** The second server does not have the content that it should. */
+static void
+give_up(struct tp_icd_copies *c, const char *why)
+{
+    if (c->twin != NULL) {
+        tp_icd_copies_stop(c->session, why);
+    } else {
+        tp_stream_break(c->session->stream, TELPHER_ERR_DEVICE_LOST);
+    }
+}
+
+bool
+tp_copies_haul_done(struct tp_icd_copies *c, const struct tp_wire_done *msg)
+{
+    struct tp_copies_haul *haul = tp_map_remove(&c->hauls, msg->event);
+    struct tp_icd_session *there = c->twin != NULL ? c->twin : c->session;
+
+    if (haul == NULL) {
+        return false;
+    }
+    tp_icd_put_now(there, TP_WIRE_RELEASE,
+                   &(struct tp_wire_release){.ids = {1, &msg->event}});
+    if (haul->queue == 0) { /* it was being put into place */
+        tp_free(haul);
+        c->copying--;
+        if (msg->status != CL_COMPLETE) {
+            give_up(c, "the second server cannot copy");
+        } else if (c->phase == TP_COPIES_TAKEOVER) {
+            tp_copies_pump(c);
+        }
+        return true;
+    }
+    haul->arrived = true;
+    if (c->twin == NULL) { /* of a group that is not committed */
+        tp_free(haul);
+    } else if (msg->status != CL_COMPLETE ||
+               tp_map_put(&c->hauls, haul->event, haul) != TELPHER_OK) {
+        tp_free(haul);
+        suspect_loss(c);
+    } else if (--c->arriving == 0 && !c->suspects) {
+        commit(c);
+    }
+    return true;
+}

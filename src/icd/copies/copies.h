@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Copies on a second server: docs/decisions/0042. A session whose work survives the death of its
+ * server has a second one with another server, hidden from the program. Commands run on the
+ * first. Their ends are kept from the program until what they wrote is on the second, too. If the
+ * first is lost, the second gets the frames of all commands that were not committed, and takes
+ * the place of the first.
+ *
+ * All functions: under the lock, but tp_icd_copies_open.
+ */
+#ifndef TELPHER_ICD_COPIES_COPIES_H
+#define TELPHER_ICD_COPIES_COPIES_H
+
+#include "icd/session/session.h"
+
+struct tp_icd_use;
+
+/** Opens the second session of a new session, if TELPHER_KEEP_COPIES is set. Not under the lock;
+ *  waits for both servers. */
+void tp_icd_copies_open(struct tp_icd_session *session);
+/** True while what the session does is kept until it is committed. */
+bool tp_icd_copies_are_kept(const struct tp_icd_session *session);
+/** Says what the next command writes; count 0 and uses NULL: nothing is said any more. */
+void tp_icd_copies_describe(struct tp_icd_session *session,
+                            const struct tp_icd_use *uses, size_t count);
+/** Takes a frame for a session with copies. @return false: the caller sends it now */
+bool tp_icd_copies_put(struct tp_icd_session *session, uint16_t type, const void *msg);
+/** Handles DONE. @return true: the event ends later */
+bool tp_icd_copies_on_done(struct tp_icd_session *session,
+                           const struct tp_wire_done *msg, const uint8_t *body,
+                           const uint8_t *end);
+/** Handles a reply before a waiting request gets it. @return true: no request need wait */
+bool tp_icd_copies_on_reply(struct tp_icd_session *session, uint64_t id, int32_t status);
+/** Handles text of a kernel: the program sees it, so the kernel cannot run again. */
+void tp_icd_copies_on_printf(struct tp_icd_session *session);
+/** Handles FAILED of a session. */
+void tp_icd_copies_on_failed(struct tp_icd_session *session);
+/** All content of a sink is there. @return true: its done() is called later */
+bool tp_icd_copies_keep_sink(struct tp_icd_session *session, struct tp_icd_sink *sink);
+/** All content of a source is sent. @return true: its done() is called later */
+bool tp_icd_copies_keep_source(struct tp_icd_session *session,
+                               struct tp_icd_source *source);
+/** True if a new source, or one whose content becomes ready now, must not be sent yet. */
+bool tp_icd_copies_hold_source(const struct tp_icd_session *session);
+/** True while the program must not add frames: too many wait for their commit. */
+bool tp_icd_copies_are_full(const struct tp_icd_session *session);
+/** Gives up the copies of a session, which goes on without. */
+void tp_icd_copies_stop(struct tp_icd_session *session, const char *why);
+/** Handles the loss of a session. @return true: another session has taken its place */
+bool tp_icd_copies_lost(struct tp_icd_session *session);
+/** A sink or a source that a thread still used has moved to the second session. */
+void tp_icd_copies_moved(struct tp_icd_session *session);
+
+/** Says goodbye to the second server, because the program ends. Takes no lock. */
+void tp_icd_copies_leave(const struct tp_icd_session *session);
+
+#endif

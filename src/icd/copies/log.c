@@ -1,0 +1,617 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The log of a session with copies: the frames that the second server does not have yet, in the
+ * order of the calls. A command stays in it until it is committed, and then leaves it; it never
+ * runs on the second server. All other frames go there when no command is before them.
+ */
+#include "icd/copies/copies_int.h"
+#include "icd/icd.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/trace/log.h"
+
+enum { LOG_MAX = 64 << 20 }; /* [bytes] from which calls wait for a commit */
+
+/** How frames of a type are handled. */
+enum kind {
+    PLAIN, /**< goes to the second server in order */
+    COMMAND,
+    REQUEST, /**< has an answer without which later frames fail */
+    CREATE, /**< goes to both servers at once: copies need it */
+    DIRECT, /**< concerns the first server alone */
+    REFUSED, /**< its effects cannot be copied or repeated */
+};
+
+/** Where a command has what all commands have, besides event and queue. */
+struct command_row {
+    uint16_t type;
+    bool writes; /**< its description says what */
+    uint16_t flags_at, wait_at;
+};
+
+#define COMMAND_ROW(NAME, name, writes)                                                \
+    {                                                                                  \
+        TP_WIRE_##NAME, writes, offsetof(struct tp_wire_##name, flags),                \
+            offsetof(struct tp_wire_##name, wait)                                      \
+    }
+static const struct command_row command_rows[] = {
+    COMMAND_ROW(LAUNCH, launch, true),
+    COMMAND_ROW(READ, read, false),
+    COMMAND_ROW(WRITE, write, true),
+    COMMAND_ROW(COPY, copy, true),
+    COMMAND_ROW(FILL, fill, true),
+    COMMAND_ROW(MARKER, marker, false),
+    COMMAND_ROW(BARRIER, barrier, false),
+    COMMAND_ROW(MIGRATE, migrate, true),
+    COMMAND_ROW(READ_IMAGE, read_image, false),
+    COMMAND_ROW(WRITE_IMAGE, write_image, true),
+    COMMAND_ROW(COPY_IMAGE, copy_image, true),
+    COMMAND_ROW(COPY_IMAGE_TO_BUFFER, copy_image_to_buffer, true),
+    COMMAND_ROW(COPY_BUFFER_TO_IMAGE, copy_buffer_to_image, true),
+    COMMAND_ROW(FILL_IMAGE, fill_image, true),
+};
+
+/** Every command begins so. */
+struct command_head {
+    uint64_t event, queue;
+};
+
+static const struct command_row *
+find_command(uint16_t type)
+{
+    for (size_t i = 0; i < sizeof(command_rows) / sizeof(command_rows[0]); i++) {
+        if (command_rows[i].type == type) {
+            return &command_rows[i];
+        }
+    }
+    return NULL;
+}
+
+static enum kind
+kind_of(uint16_t type)
+{
+    switch (type) {
+    case TP_WIRE_CONTEXT_CREATE:
+    case TP_WIRE_QUEUE_CREATE:
+    case TP_WIRE_BUFFER_CREATE:
+    case TP_WIRE_SUB_BUFFER_CREATE:
+    case TP_WIRE_IMAGE_CREATE:
+    case TP_WIRE_SAMPLER_CREATE:
+        return CREATE;
+    case TP_WIRE_PROGRAM_SOURCE:
+    case TP_WIRE_PROGRAM_FILES:
+    case TP_WIRE_KERNEL_CREATE:
+    case TP_WIRE_KERNEL_ARG:
+    case TP_WIRE_USER_EVENT_CREATE:
+    case TP_WIRE_USER_EVENT_SET:
+    case TP_WIRE_RELEASE:
+    case TP_WIRE_SPEC_CONSTANT:
+    case TP_WIRE_PROGRAM_IL:
+    case TP_WIRE_ABORT:
+        return PLAIN;
+    case TP_WIRE_PROGRAM_BUILD:
+    case TP_WIRE_PROGRAM_COMPILE:
+    case TP_WIRE_PROGRAM_LINK:
+    case TP_WIRE_PROGRAM_BINARY:
+    case TP_WIRE_PROGRAM_BUILT_IN:
+        return REQUEST;
+    case TP_WIRE_START:
+    case TP_WIRE_PING:
+    case TP_WIRE_SUBSCRIBE:
+    case TP_WIRE_PROGRAM_BINARIES:
+    case TP_WIRE_SUB_GROUP_INFO:
+    case TP_WIRE_DEVICE_TIMER:
+    case TP_WIRE_PEER_ACCEPT:
+    case TP_WIRE_PEER_CONNECT:
+    case TP_WIRE_PEER_LOST:
+        return DIRECT;
+    default:
+        return find_command(type) != NULL ? COMMAND : REFUSED;
+    }
+}
+
+static const void *
+member(const void *msg, size_t at)
+{
+    return (const uint8_t *)msg + at;
+}
+
+/** Every REQUEST begins with its id, as every creation does. */
+static uint64_t
+id_of(const void *msg)
+{
+    uint64_t id;
+
+    memcpy(&id, msg, sizeof(id));
+    return id;
+}
+
+/* ---- entries ----------------------------------------------------------------------------- */
+
+static struct tp_copies_entry *
+entry_create(uint16_t type, const void *msg, size_t writes)
+{
+    const struct tp_wire_message *row = tp_wire_message(type);
+    struct tp_copies_entry *e =
+        tp_zalloc(sizeof(*e) + writes * sizeof(e->writes[0]), "kept frame");
+
+    if (e == NULL) {
+        return NULL;
+    }
+    e->type = type;
+    e->len = row->size(msg);
+    e->body = tp_malloc(e->len + 1, "kept frame");
+    if (e->body == NULL) {
+        tp_free(e);
+        return NULL;
+    }
+    row->put(e->body, msg);
+    return e;
+}
+
+void
+tp_copies_forget(struct tp_icd_copies *c, struct tp_copies_entry *e)
+{
+    tp_list_remove(&e->link);
+    c->log_bytes -= e->len;
+    if (e->event != 0 && tp_map_get(&c->commands, e->event) == e) {
+        tp_map_remove(&c->commands, e->event);
+    }
+    for (size_t i = 0; i < e->write_count; i++) {
+        tp_icd_drop_locked(&e->writes[i].root->obj);
+    }
+    tp_free(e->answer);
+    tp_free(e->body);
+    tp_free(e);
+}
+
+/** Records what a command writes. */
+static void
+take_writes(const struct tp_icd_copies *c, struct tp_copies_entry *e)
+{
+    for (size_t i = 0; i < c->use_count; i++) {
+        const struct tp_icd_use *use = &c->uses[i];
+        struct _cl_mem *root = tp_icd_mem_root(use->mem);
+        struct tp_icd_span span = {0, root->size};
+
+        if ((use->how & TP_ICD_USE_WRITE) == 0) {
+            continue;
+        }
+        if (use->mem->image == NULL) { /* rows of an image may lie apart */
+            span.from = use->mem->origin + use->offset;
+            span.to = span.from + (use->size != 0 ? use->size : use->mem->size);
+        }
+        tp_icd_hold(&root->obj);
+        e->writes[e->write_count++] = (struct tp_copies_write){root, span};
+    }
+}
+
+/** @return why what the described command does cannot be copied; NULL: it can */
+static const char *
+find_obstacle(const struct tp_icd_copies *c)
+{
+    for (size_t i = 0; i < c->use_count; i++) {
+        const struct _cl_mem *root = tp_icd_mem_root(c->uses[i].mem);
+
+        if (root->svm != NULL) {
+            return "it uses shared virtual memory";
+        }
+        if (root->image != NULL && (c->uses[i].how & TP_ICD_USE_WRITE) != 0) {
+            return "it writes an image";
+        }
+        if (root->exports != NULL) {
+            return "it exports a buffer";
+        }
+    }
+    return NULL;
+}
+
+/* ---- frames to the servers ---------------------------------------------------------------- */
+
+/** Decodes an entry. @p msg has room for any message. */
+static void
+decode(const struct tp_copies_entry *e, void *msg)
+{
+    (void)tp_wire_message(e->type)->get(e->body, e->body + e->len, msg);
+}
+
+/** Creates an event on the second server that has ended already: the command of that id is
+ *  committed, so it does not run there. */
+static void
+make_known(struct tp_icd_copies *c, uint64_t event, uint64_t context)
+{
+    int32_t status = (int32_t)(intptr_t)tp_map_get(&c->failed, event);
+
+    if (tp_map_get(&c->known, event) != NULL ||
+        tp_map_put(&c->known, event, c) != TELPHER_OK) {
+        return;
+    }
+    tp_icd_put_now(
+        c->session, TP_WIRE_USER_EVENT_CREATE,
+        &(struct tp_wire_user_event_create){.event = event, .context = context});
+    tp_icd_put_now(c->session, TP_WIRE_USER_EVENT_SET,
+                   &(struct tp_wire_user_event_set){.event = event, .status = status});
+}
+
+/** In a take-over: sees to the events that a command waits for and that were committed. */
+static void
+prepare_waits(struct tp_icd_copies *c, const struct tp_copies_entry *e, const void *msg)
+{
+    const struct tp_wire_u64s *wait =
+        member(msg, find_command(e->type)->wait_at);
+    const struct tp_copies_queue *q = tp_map_get(&c->queues, e->queue);
+
+    for (size_t i = 0; i < wait->count && q != NULL; i++) {
+        make_known(c, tp_wire_u64_at(wait, i), q->context);
+    }
+    (void)tp_map_put(&c->known, e->event, c);
+}
+
+static void
+put_id_release(struct tp_icd_session *session, uint64_t id)
+{
+    tp_icd_put_now(session, TP_WIRE_RELEASE,
+                   &(struct tp_wire_release){.ids = {1, &id}});
+}
+
+/** Releases the internal objects of an object. */
+static void
+release_internal(struct tp_icd_copies *c, const struct tp_wire_release *msg, bool there)
+{
+    for (size_t i = 0; i < msg->ids.count; i++) {
+        uint64_t id = tp_wire_u64_at(&msg->ids, i);
+        struct tp_copies_context *ctx = tp_map_get(&c->contexts, id);
+        struct tp_copies_shadow *shadow = tp_map_get(&c->shadows, id);
+        struct tp_icd_session *session = there && c->twin != NULL ? c->twin : c->session;
+
+        if (ctx != NULL && (there ? ctx->there : ctx->here) != 0) {
+            put_id_release(session, there ? ctx->there : ctx->here);
+        }
+        if (shadow != NULL && there) {
+            put_id_release(session, shadow->id);
+            tp_free(tp_map_remove(&c->shadows, id));
+        }
+        if (there) {
+            tp_free(tp_map_remove(&c->contexts, id));
+            tp_free(tp_map_remove(&c->queues, id));
+            tp_map_remove(&c->known, id);
+            tp_map_remove(&c->failed, id);
+        }
+    }
+}
+
+void
+tp_copies_send(struct tp_icd_copies *c, struct tp_copies_entry *e)
+{
+    _Alignas(16) uint8_t msg[TP_WIRE_STRUCT_MAX];
+    bool takes_over = c->phase == TP_COPIES_TAKEOVER;
+
+    decode(e, msg);
+    if (e->event != 0 && takes_over) {
+        prepare_waits(c, e, msg);
+    }
+    if (takes_over && e->type == TP_WIRE_USER_EVENT_CREATE) {
+        (void)tp_map_put(&c->known, id_of(msg), c);
+    }
+    if (e->type == TP_WIRE_RELEASE) {
+        release_internal(c, (const void *)msg, takes_over);
+    }
+    if (e->type == TP_WIRE_USER_EVENT_SET) {
+        tp_map_remove(&c->unset, id_of(msg));
+    }
+    tp_icd_put_now(c->session, e->type, msg);
+    e->sent = true;
+}
+
+/** Sends the first entry of the log to the second server. @return false: not yet */
+static bool
+pass_on(struct tp_icd_copies *c, struct tp_copies_entry *e)
+{
+    bool takes_over = c->phase == TP_COPIES_TAKEOVER;
+    _Alignas(16) uint8_t msg[TP_WIRE_STRUCT_MAX];
+
+    if (!takes_over &&
+        (e->event != 0 || !e->sent || (e->request != 0 && !e->replied))) {
+        return false;
+    }
+    if (e->request != 0) {
+        c->request = e->request;
+        c->request_answered = e->replied;
+        c->request_status = e->status;
+    }
+    if (takes_over) {
+        tp_copies_send(c, e);
+    } else {
+        decode(e, msg);
+        if (e->type == TP_WIRE_RELEASE) {
+            release_internal(c, (const void *)msg, true);
+        }
+        if (e->type == TP_WIRE_USER_EVENT_CREATE) {
+            (void)tp_map_put(&c->known, id_of(msg), c);
+        }
+        tp_icd_put_now(c->twin, e->type, msg);
+    }
+    tp_copies_forget(c, e);
+    return true;
+}
+
+void
+tp_copies_pump(struct tp_icd_copies *c)
+{
+    struct tp_icd_session *session = c->twin != NULL ? c->twin : c->session;
+    struct tp_list *first;
+
+    if (c->phase == TP_COPIES_TAKEOVER && (c->copying != 0 || c->moving != 0)) {
+        return; /* the content of before must be in place */
+    }
+    while (c->request == 0 && (first = tp_list_first(&c->log)) != NULL &&
+           pass_on(c, tp_list_entry(first, struct tp_copies_entry, link))) {
+    }
+    tp_icd_session_set_dirty(session);
+    if (c->phase == TP_COPIES_TAKEOVER && c->request == 0) {
+        session->copies = NULL; /* from now on it is a session as any other */
+        tp_copies_unhold(c);
+        tp_copies_free(c);
+    }
+}
+
+/* ---- commands that cannot begin ------------------------------------------------------------- */
+
+/** True if a command waits for the program, or for one that does. */
+static bool
+waits_for_blocked(const struct tp_icd_copies *c, const struct tp_wire_u64s *wait)
+{
+    for (size_t i = 0; i < wait->count; i++) {
+        uint64_t id = tp_wire_u64_at(wait, i);
+        const struct tp_copies_entry *other = tp_map_get(&c->commands, id);
+
+        if (tp_map_get(&c->unset, id) != NULL ||
+            (other != NULL && !other->done && other->blocked)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/** True if a WRITE has no content yet, and gets none before the commit. */
+static bool
+has_no_content(const struct tp_icd_copies *c, const struct tp_copies_entry *e)
+{
+    const struct _cl_event *ev = tp_map_get(&c->session->events, e->event);
+    const struct tp_icd_source *source =
+        ev == NULL || ev->parts == 0
+            ? NULL
+            : tp_map_get(&c->session->bulk.sources, ev->transfer);
+
+    return source != NULL && source->held;
+}
+
+/** By the rules of OpenCL: in order, by wait lists, by barriers. */
+static bool
+is_blocked(const struct tp_icd_copies *c, const struct tp_copies_entry *e)
+{
+    struct tp_copies_queue *q = tp_map_get(&c->queues, e->queue);
+    const struct tp_wire_u64s *wait;
+    _Alignas(16) uint8_t msg[TP_WIRE_STRUCT_MAX];
+    bool is_barrier = e->type == TP_WIRE_BARRIER, blocked;
+
+    decode(e, msg);
+    wait = member(msg, find_command(e->type)->wait_at);
+    blocked = waits_for_blocked(c, wait) || has_no_content(c, e);
+    if (q != NULL) {
+        blocked = blocked || q->all_blocked || (q->in_order && q->any_blocked) ||
+                  ((is_barrier || e->type == TP_WIRE_MARKER) && wait->count == 0 &&
+                   q->any_blocked);
+        q->any_blocked = q->any_blocked || blocked;
+        q->all_blocked = q->all_blocked || (is_barrier && blocked);
+    }
+    return blocked;
+}
+
+unsigned
+tp_copies_find_blocked(struct tp_icd_copies *c)
+{
+    struct tp_copies_queue *q;
+    size_t cursor = 0;
+    unsigned running = 0;
+    uint64_t id;
+
+    while (tp_map_next(&c->queues, &cursor, &id, (void **)&q)) {
+        q->any_blocked = q->all_blocked = false;
+    }
+    tp_list_for_each_entry(struct tp_copies_entry, e, &c->log, link) {
+        if (e->event != 0 && e->sent && !e->done) {
+            e->blocked = is_blocked(c, e);
+            running += !e->blocked;
+        }
+    }
+    return running;
+}
+
+/* ---- frames of the program ------------------------------------------------------------------ */
+
+/** Records a creation, and tells the second server. @return false: no memory */
+static bool
+create_on_both(struct tp_icd_copies *c, uint16_t type, const void *msg)
+{
+    bool ok = true;
+
+    if (type == TP_WIRE_CONTEXT_CREATE) {
+        const struct tp_wire_context_create *m = msg;
+        struct tp_copies_context *ctx = tp_zalloc(sizeof(*ctx), "copies");
+
+        ok = ctx != NULL && tp_map_put(&c->contexts, m->context, ctx) == TELPHER_OK;
+        if (ok && m->devices.count != 0) {
+            ctx->device = (uint32_t)tp_wire_u64_at(&m->devices, 0);
+        }
+    } else if (type == TP_WIRE_QUEUE_CREATE) {
+        const struct tp_wire_queue_create *m = msg;
+        struct tp_copies_queue *q = tp_zalloc(sizeof(*q), "copies");
+
+        ok = q != NULL && tp_map_put(&c->queues, m->queue, q) == TELPHER_OK;
+        if (ok) {
+            q->context = m->context;
+            q->in_order =
+                (m->properties & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE) == 0;
+        }
+    }
+    if (ok && c->twin != NULL) {
+        tp_icd_put_now(c->twin, type, msg);
+    }
+    return ok;
+}
+
+/** Adds a frame to the log. @return NULL: no memory */
+static struct tp_copies_entry *
+append(struct tp_icd_copies *c, enum kind kind, uint16_t type, const void *msg)
+{
+    const size_t writes = kind == COMMAND && c->described ? c->use_count : 0;
+    struct tp_copies_entry *e = entry_create(type, msg, writes);
+
+    if (e == NULL) {
+        return NULL;
+    }
+    if (kind == COMMAND) {
+        const struct command_head *head = msg;
+
+        e->event = head->event;
+        e->queue = head->queue;
+        e->transfer = type == TP_WIRE_READ ? ((const struct tp_wire_read *)msg)->transfer
+                      : type == TP_WIRE_READ_IMAGE
+                          ? ((const struct tp_wire_read_image *)msg)->transfer
+                          : 0;
+        if (writes != 0) {
+            take_writes(c, e);
+        }
+        if (tp_map_put(&c->commands, e->event, e) != TELPHER_OK) {
+            c->log_bytes += e->len;
+            tp_list_push_back(&c->log, &e->link);
+            tp_copies_forget(c, e);
+            return NULL;
+        }
+    }
+    e->request = kind == REQUEST ? id_of(msg) : 0;
+    c->log_bytes += e->len;
+    tp_list_push_back(&c->log, &e->link);
+    return e;
+}
+
+/** The transfer of content that is not in the frame; 0: none. */
+static uint64_t
+transfer_of(uint16_t type, const void *msg)
+{
+    switch (type) {
+    case TP_WIRE_PROGRAM_SOURCE:
+        return ((const struct tp_wire_program_source *)msg)->transfer;
+    case TP_WIRE_PROGRAM_FILES:
+        return ((const struct tp_wire_program_files *)msg)->transfer;
+    case TP_WIRE_PROGRAM_IL:
+        return ((const struct tp_wire_program_il *)msg)->transfer;
+    case TP_WIRE_PROGRAM_BINARY:
+        return ((const struct tp_wire_program_binary *)msg)->transfer;
+    default:
+        return 0;
+    }
+}
+
+/** @return why a frame cannot be repeated on another server; NULL: it can */
+static const char *
+find_fault(const struct tp_icd_copies *c, enum kind kind, uint16_t type,
+           const void *msg)
+{
+    const struct command_row *row = find_command(type);
+
+    if (kind == REFUSED) {
+        return tp_wire_message(type)->name;
+    }
+    if (transfer_of(type, msg) != 0) {
+        return "a program is too large";
+    }
+    if (row == NULL) {
+        return NULL;
+    }
+    if (id_of(msg) == 0 ||
+        (*(const uint8_t *)member(msg, row->flags_at) & TP_WIRE_NOTIFY) == 0 ||
+        (row->writes && !c->described)) {
+        return "a command of the library says too little";
+    }
+    return c->described ? find_obstacle(c) : NULL;
+}
+
+/** Keeps a frame of a take-over until those before it are sent. */
+static bool
+put_later(struct tp_icd_copies *c, uint16_t type, const void *msg)
+{
+    enum kind kind = kind_of(type);
+    struct tp_copies_entry *e;
+
+    if (kind == CREATE) {
+        (void)create_on_both(c, type, msg);
+        return false;
+    }
+    e = append(c, kind, type, msg);
+    if (e == NULL) {
+        tp_stream_break(c->session->stream, TELPHER_ERR_NO_MEMORY);
+    }
+    return true;
+}
+
+bool
+tp_icd_copies_put(struct tp_icd_session *session, uint16_t type, const void *msg)
+{
+    struct tp_icd_copies *c = session->copies;
+    enum kind kind = kind_of(type);
+    const char *fault;
+    struct tp_copies_entry *e = NULL;
+
+    if (c->phase == TP_COPIES_TAKEOVER) {
+        return put_later(c, type, msg);
+    }
+    if (kind == DIRECT) {
+        return type == TP_WIRE_SUBSCRIBE; /* every command has NOTIFY */
+    }
+    fault = find_fault(c, kind, type, msg);
+    if (fault == NULL && kind == CREATE && create_on_both(c, type, msg)) {
+        return false;
+    }
+    if (fault == NULL && kind != CREATE) {
+        e = append(c, kind, type, msg);
+    }
+    if (e == NULL) {
+        tp_icd_copies_stop(session, fault != NULL ? fault : "no memory");
+        return false;
+    }
+    if (type == TP_WIRE_USER_EVENT_CREATE) {
+        (void)tp_map_put(&c->unset, id_of(msg), c);
+    }
+    if (c->phase == TP_COPIES_RUN) {
+        tp_copies_send(c, e);
+    }
+    tp_copies_pump(c);
+    return true;
+}
+
+void
+tp_icd_copies_describe(struct tp_icd_session *session, const struct tp_icd_use *uses,
+                       size_t count)
+{
+    struct tp_icd_copies *c = session->copies;
+
+    if (c != NULL) {
+        c->described = uses != NULL;
+        c->uses = uses;
+        c->use_count = uses != NULL ? count : 0;
+    }
+}
+
+bool
+tp_icd_copies_are_full(const struct tp_icd_session *session)
+{
+    const struct tp_icd_copies *c = session->copies;
+
+    /* else a commit may need something that the program does later */
+    return c != NULL && c->log_bytes > LOG_MAX && tp_map_count(&c->commands) != 0 &&
+           tp_map_count(&c->unset) == 0;
+}
