@@ -19,6 +19,9 @@ import sys
 import tempfile
 import time
 
+sys.dont_write_bytecode = True  # beside installed programs
+import telpher_bench_arguments as arguments  # noqa: E402
+
 USAGE = """usage: telpher-bench launch --figures [OPTION]...
 
 Starts many launches under each MPI that is here, prints tables, and draws figures 3 and 4 of the paper of kernel offload.
@@ -268,20 +271,15 @@ def tables(result):
     return lines
 
 
-class Parser(argparse.ArgumentParser):
-    def error(self, message):
-        sys.exit(f"telpher-bench: launch --figures: {message}")
-
-
 def parse_args():
-    parser = Parser(add_help=False, allow_abbrev=False)
+    parser = arguments.Parser("launch")
     parser.add_argument("--figures", action="store_true")
     parser.add_argument("-h", "--help", action="store_true")
-    parser.add_argument("-o", "--out")
+    parser.add_argument("-o", "--out", type=arguments.place)
     parser.add_argument("--from", dest="source")
-    for name, kind, default in (("launches", int, 10), ("minutes", float, 30), ("iterations", int, 30), ("spawns", int, 16),
-                                ("timeout", int, 120), ("jobs", str, "1x1,1x2"), ("mpi", str, "openmpi,mpich"),
-                                ("modes", str, "split,spawn"), ("bind", str, None), ("json", str, None)):
+    for name, kind, default in (("launches", arguments.count, 10), ("minutes", arguments.duration, 30), ("iterations", arguments.count, 30), ("spawns", arguments.count, 16),
+                                ("timeout", arguments.count, 120), ("jobs", str, "1x1,1x2"), ("mpi", str, "openmpi,mpich"),
+                                ("modes", str, "split,spawn"), ("bind", str, None), ("json", arguments.place, None)):
         parser.add_argument("--" + name, type=kind, default=default)
     args = parser.parse_args()
     args.jobs, args.modes = args.jobs.split(","), args.modes.split(",")

@@ -5,7 +5,6 @@
 Each measurement is one `telpher launch`. All ways run once in each round, in another order each time, so that a change of the
 machine's load reaches all of them. Figures are medians over the rounds.
 """
-import argparse
 import json
 import os
 import random
@@ -16,6 +15,9 @@ import statistics
 import subprocess
 import sys
 import tempfile
+
+sys.dont_write_bytecode = True  # beside installed programs
+import telpher_bench_arguments as arguments  # noqa: E402
 
 USAGE = """Usage: telpher-bench models [OPTION]...
 Figures 11 to 17 and Table 1 of "Accelerating Communication for Parallel Programming Models on GPU
@@ -287,38 +289,29 @@ def build_module(args, folder):
     return True
 
 
-class Parser(argparse.ArgumentParser):
-    def error(self, message):
-        sys.stderr.write(f"telpher-bench: models: {message}\n`telpher-bench models --help` shows how it is used\n")
-        sys.exit(2)
-
-
 def first_folder(*folders):
     return next((folder for folder in folders if os.path.isdir(folder)), folders[0])
 
 
 def parse_args():
-    parser = Parser(add_help=False, allow_abbrev=False)
+    parser = arguments.Parser("models")
     parser.add_argument("--figures", default="11,13,15,16,17")
     parser.add_argument("-d", "--device", default="sim", choices=["sim", "opencl", "cuda", "host"])
-    parser.add_argument("-m", "--message-size", default="8:4M")
+    parser.add_argument("-m", "--message-size", type=arguments.sizes, default="8:4M")
     parser.add_argument("--cube", default="numpy", choices=["numpy", "cupy", "torch", "torch-cpu"])
     for name, default in (("iterations", 100), ("edge", 64), ("steps", 20), ("rounds", 5), ("timeout", 120)):
-        parser.add_argument(*(["-i"] if name == "iterations" else []), "--" + name, type=int, default=default)
-    parser.add_argument("--ranks", default="1,2,4")
+        parser.add_argument(*(["-i"] if name == "iterations" else []), "--" + name, type=arguments.count, default=default)
+    parser.add_argument("--ranks", type=arguments.counts, default="1,2,4")
     parser.add_argument("--hosts", action="store_true")
-    for name in ("--jacobi-mpi", "--examples", "--charm", "--json"):
+    for name in ("--jacobi-mpi", "--examples", "--charm"):
         parser.add_argument(name)
-    parser.add_argument("-o", "--out")
+    parser.add_argument("--json", type=arguments.place)
+    parser.add_argument("-o", "--out", type=arguments.place)
     args = parser.parse_args()
     args.figures = args.figures.split(",")
     wrong = [figure for figure in args.figures if figure not in {**PATTERNS, **JACOBI}]
     if wrong:
         parser.error(f"no figure {wrong[0]}, but {', '.join({**PATTERNS, **JACOBI})}")
-    try:
-        args.ranks = [int(ranks) for ranks in args.ranks.split(",")]
-    except ValueError:
-        parser.error(f"no numbers of processes: {args.ranks}")
     args.binaries = args.examples or os.path.join(TOP, "examples")
     args.examples = args.examples or first_folder("@PROJECT_SOURCE_DIR@/examples", os.path.join(TOP, "share", "telpher", "examples"))
     args.jacobi_mpi = args.jacobi_mpi or os.path.join(args.binaries, "09_jacobi_mpi")

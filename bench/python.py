@@ -6,7 +6,6 @@ A *runtime* sends, receives and has collectives; a *memory* makes buffers and co
 of a runtime with _host behind its name is given host memory and copies around each call, as programs do whose runtime
 knows no devices.
 """
-import argparse
 import functools
 import json
 import operator
@@ -14,6 +13,9 @@ import os
 import statistics
 import sys
 import time
+
+sys.dont_write_bytecode = True  # beside installed programs
+import telpher_bench_arguments as arguments  # noqa: E402
 
 USAGE = """Usage: mpirun -n N telpher-bench python PATTERN -r mpi4py [OPTION]...
        telpher launch -n 2 -- telpher-bench python PATTERN [OPTION]...
@@ -302,33 +304,19 @@ def show(args, runtime, size, times):
         print(f"{size:<10}" + "".join(f"{value:18.2f}" for value in values) + ("              Pass" if args.validation else ""), flush=True)
 
 
-def in_bytes(text):
-    return int(text[:-1]) << {"K": 10, "M": 20}[text[-1].upper()] if text[-1:].upper() in ("K", "M") else int(text)
-
-
-class Parser(argparse.ArgumentParser):
-    def error(self, message):
-        sys.stderr.write(f"telpher-bench python: {message}\n`telpher-bench python --help` shows how it is used\n")
-        sys.exit(2)
-
-
 def parse_args():
-    parser = Parser(add_help=False, allow_abbrev=False)
+    parser = arguments.Parser("python")
     parser.add_argument("pattern", choices=[*PAIRS, "allgather", "allreduce", "alltoall", "bcast", "gather", "reduce", "scatter"])
     parser.add_argument("-r", "--runtime", default="telpher", choices=[name + twin for name in RUNTIMES for twin in ("", "_host")])
     parser.add_argument("-d", "--device", default="host", choices=["host", "opencl", "cuda", "sim", "sycl"])
-    parser.add_argument("-m", "--message-size", default="1:1M")
-    parser.add_argument("-i", "--iterations", type=int, default=0)
-    parser.add_argument("-W", "--window-size", type=int, default=64)
+    parser.add_argument("-m", "--message-size", type=arguments.bounds, default="1:1M")
+    parser.add_argument("-i", "--iterations", type=arguments.count, default=0)
+    parser.add_argument("-W", "--window-size", type=arguments.count, default=64)
     parser.add_argument("-c", "--validation", action="store_true")
     parser.add_argument("--flip", action="store_true")  # of tests: ranks see a wrong byte
     parser.add_argument("-f", "--format", default="text", choices=["text", "json"])
     args = parser.parse_args()
-    try:
-        sizes = [in_bytes(part) for part in args.message_size.split(":")]
-    except ValueError:
-        parser.error(f"no sizes: {args.message_size}")
-    args.least, args.most = sizes[0] if len(sizes) > 1 else 1, sizes[-1]
+    args.least, args.most = args.message_size
     args.staged = args.runtime.endswith("_host")
     return args
 

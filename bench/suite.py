@@ -5,7 +5,6 @@
 Each measurement is one `mpirun ... telpher-bench PATTERN -f json`. All ways of a pattern run once in each round, in another
 order each time, so that a change of the machine's load reaches all of them. Figures are medians over the rounds.
 """
-import argparse
 import json
 import os
 import random
@@ -16,6 +15,9 @@ import statistics
 import subprocess
 import sys
 import time
+
+sys.dont_write_bytecode = True  # beside installed programs
+import telpher_bench_arguments as arguments  # noqa: E402
 
 USAGE = """Usage: telpher-bench suite [OPTION]...
 Measures OSU's patterns with an accelerator's buffers between processes of an MPI, in turns:
@@ -326,30 +328,31 @@ def agreement_of(groups):
 
 # ---- the command ----
 
-class Parser(argparse.ArgumentParser):
-    def error(self, message):
-        sys.stderr.write(f"telpher-bench suite: {message}\n`telpher-bench suite --help` shows how it is used\n")
-        sys.exit(2)
-
-
 def parse_args():
-    parser = Parser(add_help=False, allow_abbrev=False)
+    parser = arguments.Parser("suite")
     parser.add_argument("-h", "--help", action="store_true")
-    for names, kind, default in ((("-d", "--device"), str, "opencl"), (("-m", "--message-size"), str, None), (("-i", "--iterations"), int, 20),
-                                 (("-o", "--out"), str, None), (("--figures",), str, "2,3,4,5"), (("--mpi",), str, "openmpi,mpich"),
-                                 (("--ranks",), str, "2,4"), (("--devices",), str, ""), (("--rounds",), int, 5), (("--minutes",), float, 30),
-                                 (("--timeout",), float, 120), (("--launcher",), str, None), (("--osu",), str, None), (("--patterns",), str, None), (("--json",), str, None)):
+    parser.add_argument("-d", "--device", default="opencl", choices=["opencl", "sycl", "usm", "svm", "cuda", "managed", "sim"])
+    for names, kind, default in ((("-m", "--message-size"), arguments.sizes, None), (("-i", "--iterations"), arguments.count, 20),
+                                 (("-o", "--out"), arguments.place, None), (("--json",), arguments.place, None),
+                                 (("--figures",), str, "2,3,4,5"), (("--mpi",), str, "openmpi,mpich"),
+                                 (("--ranks",), arguments.counts, "2,4"), (("--devices",), arguments.counts, []),
+                                 (("--rounds",), arguments.count, 5), (("--minutes",), arguments.duration, 30),
+                                 (("--timeout",), arguments.duration, 120), (("--launcher",), str, None), (("--osu",), str, None),
+                                 (("--patterns",), str, None)):
         parser.add_argument(*names, type=kind, default=default)
     args = parser.parse_args()
     if args.help:
         sys.stdout.write(USAGE)
         sys.exit(0)
-    numbers = r"[1-9]\d*(,[1-9]\d*)*"
-    if not re.fullmatch("[2-5](,[2-5])*", args.figures) or not re.fullmatch(numbers, args.ranks) or not re.fullmatch(numbers, args.devices or "1"):
-        parser.error("--figures, --ranks and --devices take numbers with commas between them, figures 2 to 5")
-    args.figures, args.ranks, args.devices = [[int(n) for n in text.split(",") if n] for text in (args.figures, args.ranks, args.devices)]
-    if not set(args.mpi.split(",")) <= {"openmpi", "mpich"} or args.rounds < 1 or args.iterations < 1:
-        parser.error("--mpi takes openmpi, mpich; --rounds and --iterations a number from 1 on")
+    if not re.fullmatch("[2-5](,[2-5])*", args.figures):
+        parser.error("--figures takes 2, 3, 4 and 5, with commas between them")
+    args.figures = [int(figure) for figure in args.figures.split(",")]
+    if not set(args.mpi.split(",")) <= {"openmpi", "mpich"}:
+        parser.error("--mpi takes openmpi, mpich")
+    if args.launcher is not None and not (args.launcher.split() and shutil.which(args.launcher.split()[0])):
+        parser.error(f"--launcher: no such program: {args.launcher}")
+    if args.osu and not os.path.isdir(args.osu):
+        parser.error(f"--osu: no such folder: {args.osu}")
     args.mpi = [mpi for mpi in args.mpi.split(",") if os.path.exists(os.path.join(FOLDER, f"telpher-bench-{mpi}.so"))
                 and (args.launcher or shutil.which(f"mpirun.{mpi}"))]
     if not args.mpi:
@@ -364,6 +367,8 @@ def main():
     os.environ.setdefault("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")
     os.environ.setdefault("OMPI_ALLOW_RUN_AS_ROOT", "1")
     jobs = osu_jobs(args) if args.osu else jobs_of(args)
+    if not jobs:
+        sys.exit("telpher-bench: suite: no such patterns " + (f"among the programs of {args.osu}" if args.osu else "in these figures"))
     rows = results_of(jobs, measure_all(args, jobs))
     for key, group in groups_of(rows).items():
         limit = limit_of(group, sorted(group.get("library", {})), args.environment) if key[0] else None

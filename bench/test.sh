@@ -64,9 +64,15 @@ options() {
     expect 2 "$bench" put_latency -s sometimes
     for refused in "latency -p 2" "latency -R 1" "bw -V" "bcast -l" "allgather -k rotate" "bcast_persistent -k rotate" "latency -P ," \
         "latency -D cont" "latency -I" "latency -G gif" "latency -G png," "latency -N cart:1:1" "init -G tty" "latency -z101" "latency -clog:d" \
-        "latency -r mpi -D" "latency -Z" "latency --pigeon" "latency -r mpi -D vect:4" "latency -r mpi -D vect:4:5" "latency -r mpi -D vect:0:0" "latency -r mpi -D vect:4:2x" \
+        "barrier -c" "ibarrier -c" "latency --mpi mpich" "latency -r channel --placeholder x" "latency -M 0" "latency -M 5x" "latency -r mpi -D" "latency -Z" "latency --pigeon" "latency -r mpi -D vect:4" "latency -r mpi -D vect:4:5" "latency -r mpi -D vect:0:0" "latency -r mpi -D vect:4:2x" \
         "latency -r mpi -D round" "latency -r mpi -D indx:$dir/none" "allreduce -r mpi -D cont" "put_bw -r mpi -D cont" \
         "alltoall -r mpi -D cont -l -c" "neighbor_alltoall -N cart:9:1" "neighbor_alltoall -N cart:1:0" "neighbor_alltoall -N graph:$dir/none"; do
+        expect 2 "$bench" $refused
+        test "$(wc -l <"$dir/err")" -eq 2 || die "not one line and where help is: $refused"
+    done
+    for refused in "suite -m garbage" "suite -d pigeon" "suite --timeout 0" "suite --rounds 0" "suite --ranks 2,,3" "suite --osu $dir/none" \
+        "suite --launcher $dir/none" "suite --json $dir/none/x" "models --ranks 0" "models --edge -3" "models -o $dir/none/x.png" \
+        "launch --figures --json $dir/none/x" "python latency -m 5:3" "python latency -W 0"; do
         expect 2 "$bench" $refused
         test "$(wc -l <"$dir/err")" -eq 2 || die "not one line and where help is: $refused"
     done
@@ -90,7 +96,7 @@ options() {
     grep -q '^usage: mpirun .*telpher-bench launch' "$dir/out" || die "no usage of launch"
     expect 0 "$bench" launch --figures --help
     grep -q '^usage: telpher-bench launch --figures' "$dir/out" || die "no usage of launch --figures"
-    expect 1 "$bench" launch --figures --jobs 1by1
+    expect 2 "$bench" launch --figures --jobs 1by1
     expect 2 "$bench" launch -w 0
     expect 2 "$bench" launch -n 257
     expect 2 "$bench" launch -f xml
@@ -195,6 +201,11 @@ ranks() {
     expect 2 "$bench" latency -m 8:4
     expect 2 "$bench" latency X
     expect 2 "$bench" latency -d sim B
+    expect 0 "$bench" bw -M 1M -W 4 -b multiple -i 2 -x 0 -m 64K:4M # 8 buffers
+    grep -q '^telpher-bench: -M: sizes above 131072 bytes are left out' "$dir/err" || die "no word about sizes that are left out"
+    test "$(grep -Ec '^(65536|131072) ' "$dir/out")" -eq 2 -a "$(grep -c '^[0-9]' "$dir/out")" -eq 2 || die "sizes within a limit of memory"
+    expect 0 "$bench" check -r channel # starts its ranks
+    grep -Eq '^latency +Pass$' "$dir/out" || die "nothing was checked"
     expect 0 "$bench" bw -f csv -i 3 -m 4096:8192
     test "$(sed -n '1p' "$dir/out" | tr ',' '\n' | wc -l)" -eq "$(sed -n '2p' "$dir/out" | tr ',' '\n' | wc -l)" || die "columns of CSV"
     expect 0 "$bench" latency -f json -i 20 -m 4096:8192

@@ -18,6 +18,9 @@ import sys
 import tempfile
 from dataclasses import dataclass, field
 
+sys.dont_write_bytecode = True  # beside installed programs
+import telpher_bench_arguments as arguments  # noqa: E402
+
 PROGRAM = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../bin/telpher-bench")
 TARGETS_MAX = 8
 LOADER_VARIABLES = ["OCL_ICD_VENDORS", "OPENCL_VENDOR_PATH", "OCL_ICD_FILENAMES"]
@@ -181,7 +184,7 @@ def make_parser(runtime):
         + " over a link, from `telpher-bench floor --serve` there (another core of this machine)")
     add = parser.add_argument_group("Output").add_argument
     add("-f", "--full", action="store_true", help="when comparing, all percentiles too")
-    add("--json", metavar="FILE", help="write everything as JSON")
+    add("--json", metavar="FILE", type=arguments.place, help="write everything as JSON")
     add("--raw", metavar="TEST", help="measure in one process, print bare samples in microseconds")
     add("-v", "--version", action="store_true", help="the version")
     return parser

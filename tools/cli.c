@@ -14,13 +14,16 @@ static const char version[] = CLI_VERSION;
 int
 cli_wrong(const char *command, const char *format, ...)
 {
+    char why[1024];
     va_list args;
 
     va_start(args, format);
-    fprintf(stderr, CLI_PROGRAM " %s: ", command);
-    vfprintf(stderr, format, args);
-    fprintf(stderr, "\n`" CLI_PROGRAM " %s --help` shows how it is used\n", command);
+    vsnprintf(why, sizeof(why), format, args);
     va_end(args);
+    /* at once: several ranks may say it at the same time */
+    fprintf(stderr,
+            CLI_PROGRAM " %s: %s\n`" CLI_PROGRAM " %s --help` shows how it is used\n",
+            command, why, command);
     return 2;
 }
 

@@ -165,7 +165,7 @@ sample(struct ranks_pair *p, const struct ranks_pattern *pattern,
        const struct ranks_way *way, double *samples, int count,
        struct ranks_overlap *overlap)
 {
-    int warmup = p->o->warmup != 0 ? p->o->warmup : count / 10 + 2;
+    int warmup = p->o->warmup >= 0 ? p->o->warmup : count / 10 + 2;
     struct ranks_overlap clean = {.pure = overlap != NULL ? overlap->pure : 0};
     double start;
 
@@ -431,6 +431,39 @@ run_prepared(struct ranks_pair *p, const struct ranks_pattern *pattern,
     free_buffers(p);
 }
 
+/* Blocks of any rank at most. */
+static size_t
+most_blocks(const struct ranks_pair *p, enum ranks_blocks blocks)
+{
+    return blocks == RANKS_EACH || blocks == RANKS_ROOT_EACH ||
+                   blocks == RANKS_NEIGHBORS || blocks == RANKS_SOURCES
+               ? p->size
+               : blocks != RANKS_NONE;
+}
+
+/* OSU's -M: sizes whose buffers would need more than that are left out. */
+static void
+limit_sizes(const struct ranks_pair *p, const struct ranks_pattern *pattern,
+            struct ranks_options *o)
+{
+    size_t each =
+        ranks_is_of_pairs(pattern) && o->many_buffers
+            ? 2 * (size_t)o->window
+            : most_blocks(p, pattern->sends) + most_blocks(p, pattern->receives);
+
+    if (o->limit == 0 || each == 0 || o->max_bytes <= o->limit / each) {
+        return;
+    }
+    o->max_bytes = o->limit / each;
+    if (p->rank == 0) {
+        fprintf(
+            stderr,
+            "telpher-bench: -M: sizes above %zu bytes are left out, whose buffers need "
+            "more than %zu\n",
+            o->max_bytes, o->limit);
+    }
+}
+
 /* Once for each type that was asked for. */
 static void
 run_types(struct ranks_pair *p, const struct ranks_pattern *pattern,
@@ -466,6 +499,7 @@ run_pattern(const struct ranks_pattern *pattern, const struct ranks_way *way,
         ranks_show_start(pattern, &p);
     } else {
         ranks_counters_open(&p);
+        limit_sizes(&p, pattern, o);
         run_types(&p, pattern, way, o);
         ranks_counters_close();
     }
@@ -473,6 +507,37 @@ run_pattern(const struct ranks_pattern *pattern, const struct ranks_way *way,
     return reason != NULL                  ? 2
            : ranks_graph_draw(&p, pattern) ? EXIT_SUCCESS
                                            : EXIT_FAILURE;
+}
+
+/* ---- starting ---- */
+
+static int
+failed(const char *what, const char *text)
+{
+    fprintf(stderr, "telpher-bench: %s: \"%s\"\n", what, text);
+    return 2;
+}
+
+/* Becomes `telpher launch -n 2` of this program. */
+static int
+launch_self(const char *program, int argc, char **argv)
+{
+    static char self[PATH_MAX];
+    char **args = calloc((size_t)argc + 8, sizeof(*args));
+    char **at = args;
+
+    bench_helper_path("telpher-bench", self, sizeof(self));
+    if (args == NULL) {
+        return failed("starting two ranks", program);
+    }
+    *at++ = (char *)"telpher";
+    *at++ = (char *)"launch";
+    *at++ = (char *)"-n";
+    *at++ = (char *)"2";
+    *at++ = (char *)"--";
+    *at++ = self;
+    memcpy(at, argv, (size_t)argc * sizeof(*at));
+    return bench_helper_exec("telpher", args, "telpher");
 }
 
 /* ---- checks of the checks ---- */
@@ -552,6 +617,9 @@ ranks_check_main(int argc, char **argv)
     if (code >= 0) {
         return code;
     }
+    if (way->job != &ranks_mpi_job && !telpher_is_launched()) {
+        return launch_self("telpher-bench", argc, argv);
+    }
     layout = o.layout;
     p.job = way->job;
     p.job->join(&p);
@@ -568,36 +636,7 @@ ranks_check_main(int argc, char **argv)
     return good ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
-/* ---- starting ---- */
-
-static int
-failed(const char *what, const char *text)
-{
-    fprintf(stderr, "telpher-bench: %s: \"%s\"\n", what, text);
-    return 2;
-}
-
-/* Becomes `telpher launch -n 2` of this program. */
-static int
-launch_self(const char *program, int argc, char **argv)
-{
-    static char self[PATH_MAX];
-    char **args = calloc((size_t)argc + 8, sizeof(*args));
-    char **at = args;
-
-    bench_helper_path("telpher-bench", self, sizeof(self));
-    if (args == NULL) {
-        return failed("starting two ranks", program);
-    }
-    *at++ = (char *)"telpher";
-    *at++ = (char *)"launch";
-    *at++ = (char *)"-n";
-    *at++ = (char *)"2";
-    *at++ = (char *)"--";
-    *at++ = self;
-    memcpy(at, argv, (size_t)argc * sizeof(*at));
-    return bench_helper_exec("telpher", args, "telpher");
-}
+/* ---- the command ---- */
 
 int
 ranks_main(const char *program, int argc, char **argv)
@@ -610,6 +649,7 @@ ranks_main(const char *program, int argc, char **argv)
         .max_bytes = pattern->kind < RANKS_COLLECTIVE ? 4 << 20 : 1 << 20,
         .window = 64,
         .partitions = 8,
+        .warmup = -1,
         .rate = 1,
         /* Open MPI 4.1 crashes in atomics on windows that it allocates */
         .memory = (pattern->flags & RANKS_EIGHT) != 0 || locks ? BENCH_CREATE

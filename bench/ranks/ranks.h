@@ -30,7 +30,9 @@ enum ranks_format { RANKS_TEXT, RANKS_JSON, RANKS_CSV };
 /** What the user asked for. */
 struct ranks_options {
     size_t min_bytes, max_bytes;
-    int iterations, warmup; /* 0: by size */
+    int iterations; /* 0: by size */
+    int warmup; /* -1: a tenth, and two more */
+    size_t limit; /* [bytes] of a rank's buffers; 0: none */
     int window;
     bool validation, percentiles, many_buffers;
     enum ranks_format format;

@@ -9,6 +9,7 @@
 #include <strings.h>
 
 #include "bench/ranks/ranks_lists.h"
+#include "bench/ranks/ranks_memory.h"
 
 /* Finds @p text among @p count names. @return its index, or -1 */
 static int
@@ -78,6 +79,14 @@ read_root(void *place, const char *text)
         return true;
     }
     return digits[0] >= '0' && digits[0] <= '9' && *end == '\0' && root <= INT_MAX;
+}
+
+static bool
+read_bytes(void *place, const char *text)
+{
+    const char *end = text;
+
+    return cli_parse_size(text, &end, place) && *end == '\0' && *(size_t *)place != 0;
 }
 
 /* tty, png, pdf, with commas between them. */
@@ -251,6 +260,15 @@ refuse(const struct ranks_pattern *pattern, const struct ranks_way *way,
     if (pattern->kind == RANKS_START && (o->graphs != 0 || o->events != NULL)) {
         return "has no iterations, which -G and -P are of";
     }
+    if (o->validation && pattern->receives == RANKS_NONE) {
+        return "has no content that -c could check";
+    }
+    if (o->mpi != NULL && way->job != &ranks_mpi_job) {
+        return "--mpi says which MPI -r mpi is";
+    }
+    if (o->placeholder != NULL && !o->memory_of_device->banks) {
+        return "--placeholder belongs to buffers of -d opencl";
+    }
     return given->layout != NULL ? refuse_layout(pattern, way, o) : NULL;
 }
 
@@ -281,7 +299,6 @@ ranks_osu_judge(const struct ranks_pattern *pattern, const struct ranks_way *way
 /* ---- the table ---- */
 
 static int unused;
-static const char *ignored;
 
 /* OSU's options beside those of our own. @return their number */
 size_t
@@ -321,7 +338,10 @@ ranks_osu_list(struct cli_option *at, struct ranks_osu_given *given,
          .may_lack = true},
         {CLI_OPTION('u', "validation-warmup", "N", NULL, CLI_KIND_INT, &unused),
          .most = INT_MAX},
-        {CLI_OPTION('M', "mem-limit", "BYTES", NULL, CLI_KIND_TEXT, &ignored)},
+        CLI_CALL('M', "mem-limit", "BYTES",
+                 ranks_help_if(pattern->receives != RANKS_NONE,
+                               "of a rank's buffers; larger sizes are left out"),
+                 &o->limit, read_bytes),
         {CLI_OPTION('a', "array-size", "N", NULL, CLI_KIND_INT, &unused),
          .most = INT_MAX},
         CLI_FLAG('I', "session",
