@@ -178,8 +178,7 @@ ensure_shadow(struct tp_icd_copies *c, const struct _cl_mem *root)
         return shadow;
     }
     shadow = tp_zalloc(sizeof(*shadow), "copies");
-    if (shadow == NULL ||
-        tp_map_put(&c->shadows, root->obj.id, shadow) != TELPHER_OK) {
+    if (shadow == NULL || tp_map_put(&c->shadows, root->obj.id, shadow) != TELPHER_OK) {
         tp_free(shadow);
         return NULL;
     }
@@ -334,8 +333,7 @@ on_probe_reply(struct tp_icd_request *req, uint16_t type, const uint8_t *body,
     tp_icd_lock();
     if (type == TP_WIRE_PONG && probe->session->copies != NULL &&
         probe->session->copies->phase == TP_COPIES_COPY) {
-        tp_icd_copies_stop(probe->session,
-                           "content does not reach the second server");
+        tp_icd_copies_stop(probe->session, "content does not reach the second server");
     }
     tp_icd_unlock();
     tp_free(probe);

@@ -188,10 +188,11 @@ tp_icd_copies_open(struct tp_icd_session *session)
     tp_icd_unlock();
     tp_icd_flush(twin);
     if (peer == 0) {
-        tp_warn("icd",
-                "servers %s and %s do not reach each other, so TELPHER_KEEP_COPIES does "
-                "nothing for the first",
-                session->server->address, twin->server->address);
+        tp_warn(
+            "icd",
+            "servers %s and %s do not reach each other, so TELPHER_KEEP_COPIES does "
+            "nothing for the first",
+            session->server->address, twin->server->address);
     } else {
         tp_info("icd", "%s: copies are kept on %s", session->server->address,
                 twin->server->address);

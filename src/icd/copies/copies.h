@@ -30,7 +30,8 @@ bool tp_icd_copies_on_done(struct tp_icd_session *session,
                            const struct tp_wire_done *msg, const uint8_t *body,
                            const uint8_t *end);
 /** Handles a reply before a waiting request gets it. @return true: no request need wait */
-bool tp_icd_copies_on_reply(struct tp_icd_session *session, uint64_t id, int32_t status);
+bool tp_icd_copies_on_reply(struct tp_icd_session *session, uint64_t id,
+                            int32_t status);
 /** Handles text of a kernel: the program sees it, so the kernel cannot run again. */
 void tp_icd_copies_on_printf(struct tp_icd_session *session);
 /** Handles FAILED of a session. */

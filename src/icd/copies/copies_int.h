@@ -10,7 +10,8 @@
 
 /** What a command writes: a range of a buffer without parent. */
 struct tp_copies_write {
-    struct _cl_mem *root; /**< held: the server must not release it before it is copied */
+    struct _cl_mem
+        *root; /**< held: the server must not release it before it is copied */
     struct tp_icd_span span;
 };
 
@@ -71,7 +72,8 @@ struct tp_icd_copies {
     struct tp_icd_session *session; /**< the one that runs the commands */
     struct tp_icd_session *twin; /**< the second one; NULL: it took over */
     enum tp_copies_phase phase;
-    struct tp_list log; /**< frames that the second server does not have, oldest first */
+    struct tp_list
+        log; /**< frames that the second server does not have, oldest first */
     size_t log_bytes;
     struct tp_map commands; /**< event → entry of a command sent and not committed */
     struct tp_map unset; /**< user events that the first server sees as not set */
@@ -84,7 +86,8 @@ struct tp_icd_copies {
     unsigned arriving; /**< COPY: hauls that must arrive */
     unsigned copying; /**< hauls being put into place */
     unsigned moving; /**< TAKEOVER: transfers that a thread still uses */
-    uint64_t request; /**< that the second server must answer before the next frame; or 0 */
+    uint64_t
+        request; /**< that the second server must answer before the next frame; or 0 */
     int32_t request_status; /**< of the first server's answer */
     bool request_answered; /**< the first server has answered it */
     bool printed; /**< the program saw text of a command that is not committed */

@@ -239,8 +239,7 @@ make_known(struct tp_icd_copies *c, uint64_t event, uint64_t context)
 static void
 prepare_waits(struct tp_icd_copies *c, const struct tp_copies_entry *e, const void *msg)
 {
-    const struct tp_wire_u64s *wait =
-        member(msg, find_command(e->type)->wait_at);
+    const struct tp_wire_u64s *wait = member(msg, find_command(e->type)->wait_at);
     const struct tp_copies_queue *q = tp_map_get(&c->queues, e->queue);
 
     for (size_t i = 0; i < wait->count && q != NULL; i++) {
@@ -264,7 +263,8 @@ release_internal(struct tp_icd_copies *c, const struct tp_wire_release *msg, boo
         uint64_t id = tp_wire_u64_at(&msg->ids, i);
         struct tp_copies_context *ctx = tp_map_get(&c->contexts, id);
         struct tp_copies_shadow *shadow = tp_map_get(&c->shadows, id);
-        struct tp_icd_session *session = there && c->twin != NULL ? c->twin : c->session;
+        struct tp_icd_session *session =
+            there && c->twin != NULL ? c->twin : c->session;
 
         if (ctx != NULL && (there ? ctx->there : ctx->here) != 0) {
             put_id_release(session, there ? ctx->there : ctx->here);
@@ -453,8 +453,7 @@ create_on_both(struct tp_icd_copies *c, uint16_t type, const void *msg)
         ok = q != NULL && tp_map_put(&c->queues, m->queue, q) == TELPHER_OK;
         if (ok) {
             q->context = m->context;
-            q->in_order =
-                (m->properties & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE) == 0;
+            q->in_order = (m->properties & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE) == 0;
         }
     }
     if (ok && c->twin != NULL) {
@@ -478,7 +477,8 @@ append(struct tp_icd_copies *c, enum kind kind, uint16_t type, const void *msg)
 
         e->event = head->event;
         e->queue = head->queue;
-        e->transfer = type == TP_WIRE_READ ? ((const struct tp_wire_read *)msg)->transfer
+        e->transfer = type == TP_WIRE_READ
+                          ? ((const struct tp_wire_read *)msg)->transfer
                       : type == TP_WIRE_READ_IMAGE
                           ? ((const struct tp_wire_read_image *)msg)->transfer
                           : 0;

@@ -81,10 +81,9 @@ static void
 move_requests(struct tp_icd_copies *c, struct tp_icd_session *from)
 {
     tp_list_for_each_entry(struct tp_copies_entry, e, &c->log, link) {
-        struct tp_icd_request *req =
-            e->request == 0 || e->replied
-                ? NULL
-                : tp_map_get(&from->requests, e->request);
+        struct tp_icd_request *req = e->request == 0 || e->replied
+                                         ? NULL
+                                         : tp_map_get(&from->requests, e->request);
 
         if (req != NULL && tp_icd_request_add(c->session, req) == TELPHER_OK) {
             tp_map_remove(&from->requests, e->request);
@@ -161,9 +160,9 @@ tp_icd_copies_lost(struct tp_icd_session *session)
         return false;
     }
     if (c->printed) {
-        tp_icd_copies_stop(session,
-                           "kernels that are not committed have printed already, so they "
-                           "cannot run again");
+        tp_icd_copies_stop(
+            session, "kernels that are not committed have printed already, so they "
+                     "cannot run again");
         return false;
     }
     if (c->twin->lost) {
