@@ -182,9 +182,9 @@ struct tp_icd_ask {
 /** Sends a message that begins with a new request's id, and waits. Not under the lock.
  *  @param fd  as above  @return the result */
 cl_int tp_icd_ask(struct tp_icd_ask *ask, const void *msg, int fd);
-/** Waits until all servers have handled what was put before. Lost ones count as such. Not under
+/** Waits until all servers of a context have handled what was put before. Lost ones count as such. Not under
  *  the lock. */
-void tp_icd_ping_all(struct tp_icd_session *const *sessions, uint32_t count);
+void tp_icd_ping_all(struct _cl_context *ctx);
 
 /**
  * Sends @p len bytes as a transfer. Under the lock.

@@ -151,6 +151,9 @@ world_find(struct world *w, const char *name, unsigned devices)
         return false;
     }
     w->features = PLAN_ALL_FEATURES & ~broken_features(platform);
+    if (getenv("TELPHER_KEEP_COPIES") != NULL) { /* which ends with such memory */
+        w->features &= ~((unsigned)PLAN_SVM | PLAN_USM);
+    }
     for (cl_uint i = 0; i < w->device_count; i++) {
         cl_command_queue_properties q = 0;
         cl_bool images = CL_FALSE;

@@ -12,6 +12,7 @@
  */
 #include "icd/copies/copies_int.h"
 #include "icd/icd.h"
+#include "icd/migration/migration.h"
 #include "icd/session/peers.h"
 
 #include <string.h>
@@ -170,25 +171,68 @@ ensure_queues(struct tp_icd_copies *c, uint64_t id, struct tp_copies_context *ct
 }
 
 static struct tp_copies_shadow *
-ensure_shadow(struct tp_icd_copies *c, const struct _cl_mem *root)
+find_shadow(struct tp_icd_copies *c, const struct _cl_mem *root)
 {
     struct tp_copies_shadow *shadow = tp_map_get(&c->shadows, root->obj.id);
 
-    if (shadow != NULL) {
+    if (shadow == NULL) {
+        shadow = tp_zalloc(sizeof(*shadow), "copies");
+        if (shadow != NULL &&
+            tp_map_put(&c->shadows, root->obj.id, shadow) != TELPHER_OK) {
+            tp_free(shadow);
+            shadow = NULL;
+        }
+    }
+    return shadow;
+}
+
+/** Creates it on the second server unless it is there. @return NULL: no memory */
+static struct tp_copies_shadow *
+ensure_shadow(struct tp_icd_copies *c, const struct _cl_mem *root)
+{
+    struct tp_copies_shadow *shadow = find_shadow(c, root);
+
+    if (shadow == NULL || shadow->id != 0) {
         return shadow;
     }
-    shadow = tp_zalloc(sizeof(*shadow), "copies");
-    if (shadow == NULL || tp_map_put(&c->shadows, root->obj.id, shadow) != TELPHER_OK) {
-        tp_free(shadow);
-        return NULL;
-    }
     shadow->id = tp_icd_new_id(TP_WIRE_KIND_MEM);
+    if (root->image != NULL) {
+        shadow->image.mem = shadow->id;
+        tp_icd_put_now(c->twin, TP_WIRE_IMAGE_CREATE, &shadow->image);
+        return shadow;
+    }
     tp_icd_put_now(c->twin, TP_WIRE_BUFFER_CREATE,
                    &(struct tp_wire_buffer_create){.mem = shadow->id,
                                                    .context = root->ctx->obj.id,
                                                    .flags = CL_MEM_READ_WRITE,
                                                    .size = root->size});
     return shadow;
+}
+
+/** Puts a PUSH and the PULL of it. */
+static void
+put_haul(struct tp_icd_copies *c, const struct tp_copies_haul *haul, uint64_t here,
+         uint32_t peer)
+{
+    struct tp_wire_push push = {.queue = here,
+                                .mem = haul->mem,
+                                .peer = peer,
+                                .offset = haul->span.from,
+                                .size = haul->span.to - haul->span.from,
+                                .transfer = tp_icd_new_id(TP_WIRE_KIND_TRANSFER),
+                                .region = {haul->is_image ? 6 : 0, haul->region}};
+    struct tp_wire_pull pull = {.event = haul->event,
+                                .queue = haul->queue,
+                                .mem = haul->shadow,
+                                .flags = TP_WIRE_NOTIFY,
+                                .peer = peer,
+                                .offset = push.offset,
+                                .size = push.size,
+                                .transfer = push.transfer,
+                                .region = push.region};
+
+    tp_icd_put_now(c->session, TP_WIRE_PUSH, &push);
+    tp_icd_put_now(c->twin, TP_WIRE_PULL, &pull);
 }
 
 /** Sends a range to its shadow. @return false: no memory, or the servers do not reach each
@@ -201,8 +245,6 @@ haul_off(struct tp_icd_copies *c, const struct tp_copies_write *write)
     uint32_t peer = tp_icd_peer_number(c->session, c->twin);
     struct tp_copies_shadow *shadow = ensure_shadow(c, root);
     struct tp_copies_haul *haul = tp_zalloc(sizeof(*haul), "copies");
-    uint64_t transfer = tp_icd_new_id(TP_WIRE_KIND_TRANSFER);
-    uint64_t size = write->span.to - write->span.from;
 
     if (ctx == NULL || shadow == NULL || haul == NULL || peer == 0) {
         tp_free(haul);
@@ -213,27 +255,16 @@ haul_off(struct tp_icd_copies *c, const struct tp_copies_write *write)
                                     .mem = root->obj.id,
                                     .shadow = shadow->id,
                                     .queue = ctx->there,
-                                    .span = write->span};
+                                    .span = write->span,
+                                    .is_image = root->image != NULL};
+    if (haul->is_image) {
+        (void)tp_icd_whole_image(root, haul->region);
+    }
     if (tp_map_put(&c->hauls, haul->event, haul) != TELPHER_OK) {
         tp_free(haul);
         return false;
     }
-    tp_icd_put_now(c->session, TP_WIRE_PUSH,
-                   &(struct tp_wire_push){.queue = ctx->here,
-                                          .mem = root->obj.id,
-                                          .peer = peer,
-                                          .offset = write->span.from,
-                                          .size = size,
-                                          .transfer = transfer});
-    tp_icd_put_now(c->twin, TP_WIRE_PULL,
-                   &(struct tp_wire_pull){.event = haul->event,
-                                          .queue = ctx->there,
-                                          .mem = shadow->id,
-                                          .flags = TP_WIRE_NOTIFY,
-                                          .peer = peer,
-                                          .offset = write->span.from,
-                                          .size = size,
-                                          .transfer = transfer});
+    put_haul(c, haul, ctx->here, peer);
     c->arriving++;
     return true;
 }
@@ -273,6 +304,34 @@ join_range(struct tp_map *seen, const struct tp_copies_write *write)
     return true;
 }
 
+/** Puts a copy from the shadow. */
+static void
+put_copy(struct tp_icd_copies *c, const struct tp_copies_haul *haul)
+{
+    const uint64_t *r = haul->region;
+    const uint64_t values[9] = {r[0], r[1], r[2], r[0], r[1], r[2], r[3], r[4], r[5]};
+    const struct tp_wire_copy copy = {.event = haul->event,
+                                      .queue = haul->queue,
+                                      .src = haul->shadow,
+                                      .dst = haul->mem,
+                                      .flags = TP_WIRE_NOTIFY,
+                                      .src_offset = haul->span.from,
+                                      .dst_offset = haul->span.from,
+                                      .size = haul->span.to - haul->span.from};
+    const struct tp_wire_copy_image image = {.event = haul->event,
+                                             .queue = haul->queue,
+                                             .src = haul->shadow,
+                                             .dst = haul->mem,
+                                             .flags = TP_WIRE_NOTIFY,
+                                             .region = {9, values}};
+
+    if (haul->is_image) {
+        tp_icd_put_now(c->twin, TP_WIRE_COPY_IMAGE, &image);
+    } else {
+        tp_icd_put_now(c->twin, TP_WIRE_COPY, &copy);
+    }
+}
+
 static void
 put_into_place(struct tp_icd_copies *c)
 {
@@ -288,15 +347,7 @@ put_into_place(struct tp_icd_copies *c)
             continue;
         }
         haul->event = tp_icd_new_id(TP_WIRE_KIND_EVENT);
-        tp_icd_put_now(c->twin, TP_WIRE_COPY,
-                       &(struct tp_wire_copy){.event = haul->event,
-                                              .queue = haul->queue,
-                                              .src = haul->shadow,
-                                              .dst = haul->mem,
-                                              .flags = TP_WIRE_NOTIFY,
-                                              .src_offset = haul->span.from,
-                                              .dst_offset = haul->span.from,
-                                              .size = haul->span.to - haul->span.from});
+        put_copy(c, haul);
         haul->queue = 0;
         c->copying++;
         (void)tp_map_put(&c->hauls, haul->event, haul);
@@ -388,6 +439,8 @@ begin_copy(struct tp_icd_copies *c)
     tp_icd_session_set_dirty(c->twin);
     if (c->arriving == 0 && ok) {
         commit(c);
+    } else {
+        tp_copies_expect(c);
     }
 }
 
@@ -467,7 +520,7 @@ tp_copies_haul_done(struct tp_icd_copies *c, const struct tp_wire_done *msg)
         c->copying--;
         if (msg->status != CL_COMPLETE) {
             give_up(c, "the second server cannot copy");
-        } else if (c->phase == TP_COPIES_TAKEOVER) {
+        } else {
             tp_copies_pump(c);
         }
         return true;

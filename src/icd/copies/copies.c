@@ -130,6 +130,7 @@ leave_twin(struct tp_icd_session *twin)
     twin->was_used = true; /* its end is no news */
     atomic_store(&twin->left, true);
     if (!twin->lost) {
+        tp_icd_expect(twin); /* a thread reads until the server closes the connection */
         (void)tp_stream_put(twin->stream, TP_WIRE_GOODBYE, &msg);
         tp_icd_session_set_dirty(twin);
     }
@@ -179,8 +180,6 @@ tp_icd_copies_open(struct tp_icd_session *session)
         c->twin = twin;
         session->copies = c;
         session->compact = false; /* each command stands for itself */
-        tp_icd_expect(session); /* copies travel though no caller waits */
-        tp_icd_expect(twin);
     } else {
         leave_twin(twin);
         tp_free(c);
@@ -249,6 +248,9 @@ tp_icd_copies_stop(struct tp_icd_session *session, const char *why)
         e->done = e->answer != NULL; /* content that is missing comes */
     }
     tp_copies_release(c);
+    if (c->expects_here) {
+        tp_icd_unexpect(session);
+    }
     session->copies = NULL;
     tp_icd_bulk_commit_all(session);
     leave_twin(c->twin);

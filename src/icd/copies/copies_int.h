@@ -42,9 +42,10 @@ enum tp_copies_phase {
     TP_COPIES_TAKEOVER, /**< the first server is lost; the second gets the frames in order */
 };
 
-/** A buffer that content arrives in on the second server, beside the buffer itself. */
+/** A buffer or image that content arrives in on the second server, beside the object itself. */
 struct tp_copies_shadow {
-    uint64_t id;
+    uint64_t id; /**< 0: not created yet */
+    struct tp_wire_image_create image; /**< of an image: how it was created */
 };
 
 /** Internal queues for the buffers of a context. */
@@ -65,6 +66,8 @@ struct tp_copies_haul {
     uint64_t event;
     uint64_t mem, shadow, queue; /**< on the second server */
     struct tp_icd_span span;
+    bool is_image; /**< which moves as a whole */
+    uint64_t region[6];
     bool arrived;
 };
 
@@ -91,6 +94,7 @@ struct tp_icd_copies {
     int32_t request_status; /**< of the first server's answer */
     bool request_answered; /**< the first server has answered it */
     bool printed; /**< the program saw text of a command that is not committed */
+    bool expects_here, expects_there; /**< see tp_copies_expect */
     bool suspects; /**< content did not arrive: one of the servers may be dead */
     bool releases; /**< inside tp_copies_release: the copies cannot end now */
     const char *stop_why; /**< but must when it is over; NULL: no */
@@ -107,6 +111,9 @@ void tp_copies_send(struct tp_icd_copies *c, struct tp_copies_entry *e);
 void tp_copies_forget(struct tp_icd_copies *c, struct tp_copies_entry *e);
 /** Sends to the second server what it may have. */
 void tp_copies_pump(struct tp_icd_copies *c);
+/** Has a thread read what the servers say, though no caller waits, while they have something to
+ *  say. */
+void tp_copies_expect(struct tp_icd_copies *c);
 /** Marks the commands that cannot begin. @return commands that were sent and must end */
 unsigned tp_copies_find_blocked(struct tp_icd_copies *c);
 

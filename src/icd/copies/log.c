@@ -198,9 +198,6 @@ find_obstacle(const struct tp_icd_copies *c)
         if (root->svm != NULL) {
             return "it uses shared virtual memory";
         }
-        if (root->image != NULL && (c->uses[i].how & TP_ICD_USE_WRITE) != 0) {
-            return "it writes an image";
-        }
         if (root->exports != NULL) {
             return "it exports a buffer";
         }
@@ -270,7 +267,9 @@ release_internal(struct tp_icd_copies *c, const struct tp_wire_release *msg, boo
             put_id_release(session, there ? ctx->there : ctx->here);
         }
         if (shadow != NULL && there) {
-            put_id_release(session, shadow->id);
+            if (shadow->id != 0) {
+                put_id_release(session, shadow->id);
+            }
             tp_free(tp_map_remove(&c->shadows, id));
         }
         if (there) {
@@ -350,10 +349,33 @@ tp_copies_pump(struct tp_icd_copies *c)
            pass_on(c, tp_list_entry(first, struct tp_copies_entry, link))) {
     }
     tp_icd_session_set_dirty(session);
+    tp_copies_expect(c);
     if (c->phase == TP_COPIES_TAKEOVER && c->request == 0) {
+        tp_icd_unexpect(session);
         session->copies = NULL; /* from now on it is a session as any other */
         tp_copies_unhold(c);
         tp_copies_free(c);
+    }
+}
+
+static void
+expect(struct tp_icd_session *session, bool *expects, bool wanted)
+{
+    if (wanted && !*expects) {
+        tp_icd_expect(session);
+    } else if (!wanted && *expects) {
+        tp_icd_unexpect(session);
+    }
+    *expects = wanted;
+}
+
+void
+tp_copies_expect(struct tp_icd_copies *c)
+{
+    if (c->twin != NULL) {
+        expect(c->session, &c->expects_here, tp_map_count(&c->commands) != 0);
+        expect(c->twin, &c->expects_there,
+               tp_map_count(&c->hauls) != 0 || c->request != 0);
     }
 }
 
@@ -454,6 +476,15 @@ create_on_both(struct tp_icd_copies *c, uint16_t type, const void *msg)
         if (ok) {
             q->context = m->context;
             q->in_order = (m->properties & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE) == 0;
+        }
+    }
+    if (type == TP_WIRE_IMAGE_CREATE) {
+        const struct tp_wire_image_create *m = msg;
+        struct tp_copies_shadow *shadow = tp_zalloc(sizeof(*shadow), "copies");
+
+        ok = shadow != NULL && tp_map_put(&c->shadows, m->mem, shadow) == TELPHER_OK;
+        if (ok) {
+            shadow->image = *m;
         }
     }
     if (ok && c->twin != NULL) {

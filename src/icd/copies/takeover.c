@@ -134,7 +134,9 @@ take_over(struct tp_icd_copies *c)
     c->phase = TP_COPIES_TAKEOVER;
     c->arriving = 0;
     twin->copies = c;
-    tp_icd_unexpect(twin);
+    if (!c->expects_there) { /* until all is sent */
+        tp_icd_expect(twin);
+    }
     reset_log(c);
     move_events(lost, twin);
     move_requests(c, lost);

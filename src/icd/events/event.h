@@ -16,7 +16,8 @@ struct _cl_event {
     uint64_t after; /**< number of the last READ it is ordered after */
     struct _cl_context *ctx; /* held */
     struct _cl_command_queue *queue; /* held; NULL: user event */
-    struct tp_icd_session *session; /**< where the command runs; NULL: user event */
+    _Atomic(struct tp_icd_session *)
+        session; /**< where the command runs; NULL: user event */
     cl_command_type type;
     cl_int status; /**< CL_SUBMITTED … CL_COMPLETE or negative; under the lock */
     bool ended; /**< status <= CL_COMPLETE: the flag for tp_icd_wait */

@@ -195,7 +195,7 @@ tp_clSetUserEventStatus(cl_event event, cl_int status)
     if (status < 0 && ev->ctx->session_count > 1) {
         /* The failure spreads from server to server. It must not overtake a command on its
            way to another: that would not fail with the one before it in its queue. */
-        tp_icd_ping_all(ev->ctx->sessions, ev->ctx->session_count);
+        tp_icd_ping_all(ev->ctx);
     }
     tp_icd_lock();
     if (ev->ended) {

@@ -99,9 +99,11 @@ context_destroy(struct tp_icd_object *obj)
 {
     struct _cl_context *ctx = (struct _cl_context *)obj;
 
-    tp_icd_movers_free(ctx);
     tp_icd_lock();
     tp_list_remove(&ctx->link);
+    tp_icd_unlock();
+    tp_icd_movers_free(ctx);
+    tp_icd_lock();
     tp_icd_put_releases(ctx, UINT32_MAX, obj->id);
     tp_icd_unlock();
     if (tp_list_is_empty(&ctx->destructors) ||
@@ -212,6 +214,7 @@ put_creates(struct _cl_context *ctx)
         struct tp_wire_context_create msg = {.context = ctx->obj.id,
                                              .devices.data = ids};
 
+        ctx->sessions[session] = tp_icd_session_current(ctx->sessions[session]);
         for (uint32_t i = 0; i < ctx->device_count; i++) {
             if (tp_icd_context_device_session(ctx, ctx->devices[i]) == (int)session) {
                 ids[msg.devices.count++] = ctx->devices[i]->index;

@@ -15,7 +15,8 @@ struct _cl_context {
     struct tp_icd_object obj;
     struct _cl_device_id **devices;
     uint32_t device_count;
-    struct tp_icd_session *sessions[TP_ICD_SESSIONS_MAX];
+    _Atomic(struct tp_icd_session *)
+        sessions[TP_ICD_SESSIONS_MAX]; /**< one changes when another takes its place */
     uint32_t session_count;
     /** Internal queue in each session, NULL = not created yet. internal_queue.c creates and
      *  frees them (tp_icd_movers_free); they do not hold the context. */
@@ -50,7 +51,7 @@ struct _cl_command_queue {
     struct tp_icd_object obj;
     struct _cl_context *ctx; /* held */
     struct _cl_device_id *dev;
-    struct tp_icd_session *session;
+    _Atomic(struct tp_icd_session *) session; /**< as in ctx */
     uint32_t session_index; /**< in ctx */
     cl_command_queue_properties properties;
     cl_queue_properties *property_list; /**< as given, with the final 0; NULL = none */

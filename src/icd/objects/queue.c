@@ -111,6 +111,7 @@ create_queue(cl_context context, cl_device_id device, cl_command_queue_propertie
                                         .device = dev->index,
                                         .properties = bits};
     tp_icd_lock();
+    q->session = ctx->sessions[session_index];
     (void)tp_icd_early_mark(ctx); /* without memory: when a command here follows */
     tp_icd_put(q->session, TP_WIRE_QUEUE_CREATE, &msg);
     tp_icd_session_add_queue(q->session, q);

@@ -263,13 +263,13 @@ send_ping(struct ping *ping)
 }
 
 void
-tp_icd_ping_all(struct tp_icd_session *const *sessions, uint32_t count)
+tp_icd_ping_all(struct _cl_context *ctx)
 {
     struct ping pings[TP_ICD_SESSIONS_MAX];
     uint32_t sent = 0;
 
-    for (uint32_t i = 0; i < count; i++) {
-        pings[sent].session = sessions[i];
+    for (uint32_t i = 0; i < ctx->session_count; i++) {
+        pings[sent].session = ctx->sessions[i];
         sent += send_ping(&pings[sent]);
     }
     for (uint32_t i = 0; i < sent; i++) {

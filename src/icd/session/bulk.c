@@ -63,16 +63,6 @@ tp_icd_bulk_end(void)
     }
 }
 
-/** @return the session that has taken the place of a lost one, or itself. Lock held. */
-static struct tp_icd_session *
-current(struct tp_icd_session *session)
-{
-    while (session->successor != NULL) {
-        session = session->successor;
-    }
-    return session;
-}
-
 /* ---- receiving --------------------------------------------------------------------- */
 
 /**
@@ -463,7 +453,7 @@ void
 tp_icd_bulk_push(struct tp_icd_session *session, uint64_t transfer)
 {
     tp_icd_lock();
-    session = current(session);
+    session = tp_icd_session_current(session);
     session->inside++;
     while (may_push(session, transfer)) {
         send_chunk(session, next_source(&session->bulk));
@@ -510,7 +500,7 @@ tp_icd_sink_add(struct tp_icd_session *session, struct tp_icd_sink *sink)
 {
     telpher_status status;
 
-    session = current(session);
+    session = tp_icd_session_current(session);
     status = sink->pieces == NULL ? ensure_open(session)
              : session->lost      ? TELPHER_ERR_PEER_LOST
                                   : TELPHER_OK;
@@ -533,7 +523,7 @@ tp_icd_source_add(struct tp_icd_session *session, struct tp_icd_source *source)
 {
     telpher_status status;
 
-    session = current(session);
+    session = tp_icd_session_current(session);
     status = source->pieces == NULL ? ensure_open(session)
              : session->lost        ? TELPHER_ERR_PEER_LOST
                                     : TELPHER_OK;
@@ -564,7 +554,7 @@ void
 tp_icd_source_ready(struct tp_icd_session *session, struct tp_icd_source *source,
                     uint64_t ready)
 {
-    session = current(session);
+    session = tp_icd_session_current(session);
     source->held = source->held || (source->ready == 0 && !source->is_blob &&
                                     tp_icd_copies_hold_source(session));
     source->ready = ready;
@@ -619,7 +609,7 @@ tp_icd_source_abort(struct tp_icd_session *session, struct tp_icd_source *source
 {
     struct tp_wire_abort msg = {.transfer = source->transfer, .status = cl_status};
 
-    session = current(session);
+    session = tp_icd_session_current(session);
 
     if (source->ended == TELPHER_OK) {
         tp_icd_put(session, TP_WIRE_ABORT, &msg);
@@ -635,7 +625,7 @@ tp_icd_bulk_cancel(struct tp_icd_session *session, uint64_t transfer,
     struct tp_icd_sink *sink;
     struct tp_icd_source *source;
 
-    session = current(session);
+    session = tp_icd_session_current(session);
     sink = tp_map_get(&session->bulk.sinks, transfer);
     source = tp_map_get(&session->bulk.sources, transfer);
     if (sink != NULL) {

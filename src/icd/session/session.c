@@ -32,9 +32,7 @@ tp_icd_request_add(struct tp_icd_session *session, struct tp_icd_request *req)
 {
     telpher_status status;
 
-    while (session->successor != NULL) {
-        session = session->successor;
-    }
+    session = tp_icd_session_current(session);
     if (session->lost) {
         return TELPHER_ERR_PEER_LOST;
     }
@@ -88,11 +86,24 @@ tp_icd_session_has_content(const struct tp_icd_session *session)
     return session->contents != 0;
 }
 
+struct tp_icd_session *
+tp_icd_session_current(struct tp_icd_session *session)
+{
+    struct tp_icd_session *next;
+
+    while ((next = session->successor) != NULL) {
+        session = next;
+    }
+    return session;
+}
+
 bool
 tp_icd_session_lost(const struct tp_icd_session *session)
 {
-    while (session->successor != NULL) {
-        session = session->successor;
+    const struct tp_icd_session *next;
+
+    while ((next = session->successor) != NULL) {
+        session = next;
     }
     return session->lost;
 }

@@ -53,7 +53,9 @@ void tp_icd_session_use(struct tp_icd_session *session, bool begins);
 bool tp_icd_session_is_compact(const struct tp_icd_session *session);
 /** True if the server can export buffers and use exported ones. */
 bool tp_icd_session_exports(const struct tp_icd_session *session);
-/** True once the session is lost. */
+/** @return the session that has taken the place of a lost one, or itself */
+struct tp_icd_session *tp_icd_session_current(struct tp_icd_session *session);
+/** True once the session is lost, and none has taken its place. */
 bool tp_icd_session_lost(const struct tp_icd_session *session);
 /**
  * Counts one expected message for which no thread may be waiting: a callback, content, a

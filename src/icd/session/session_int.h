@@ -35,8 +35,8 @@ struct tp_icd_session {
     struct tp_icd_session
         *twin_of; /**< it is hidden, and has copies of that one; lock */
     bool was_twin; /**< it is, or was, hidden; set before its first frame */
-    struct tp_icd_session
-        *successor; /**< lost: this one has taken its place; lock; never reset */
+    _Atomic(struct tp_icd_session *)
+        successor; /**< lost: this one has taken its place; lock; never reset */
     struct tp_icd_session
         *older; /**< lost session that this one replaces; kept, because objects
                                      may still refer to it */

@@ -265,6 +265,7 @@ tp_icd_session_use(struct tp_icd_session *session, bool begins)
     bool leaves;
 
     tp_icd_lock();
+    session = tp_icd_session_current(session);
     session->users += begins;
     session->was_used = session->was_used || begins;
     session->users -= !begins && session->users != 0;

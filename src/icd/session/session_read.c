@@ -198,9 +198,7 @@ tp_icd_session_kick(struct tp_icd_session *session)
 void
 tp_icd_session_wake(struct tp_icd_session *session)
 {
-    while (session->successor != NULL) {
-        session = session->successor;
-    }
+    session = tp_icd_session_current(session);
     if (session->waiting != 0) {
         pthread_cond_broadcast(&session->turn);
     }

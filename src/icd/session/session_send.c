@@ -44,20 +44,10 @@ tp_icd_put_releases_now(struct tp_icd_session *session)
     }
 }
 
-/** @return the session that has taken the place of a lost one, or itself */
-static struct tp_icd_session *
-current(struct tp_icd_session *session)
-{
-    while (session->successor != NULL) {
-        session = session->successor;
-    }
-    return session;
-}
-
 void
 tp_icd_put(struct tp_icd_session *session, uint16_t type, const void *msg)
 {
-    session = current(session);
+    session = tp_icd_session_current(session);
     if (session->lost ||
         (session->copies != NULL && tp_icd_copies_put(session, type, msg))) {
         return;
@@ -84,7 +74,7 @@ tp_icd_put_now(struct tp_icd_session *session, uint16_t type, const void *msg)
 void
 tp_icd_put_release(struct tp_icd_session *session, uint64_t id)
 {
-    session = current(session);
+    session = tp_icd_session_current(session);
     if (session->lost) {
         return;
     }
@@ -126,7 +116,7 @@ tp_icd_flush(struct tp_icd_session *session)
     bool unsent;
 
     tp_icd_lock();
-    session = current(session);
+    session = tp_icd_session_current(session);
     if (session->lost) {
         tp_icd_unlock();
         return;
@@ -160,7 +150,7 @@ tp_icd_send_fd(struct tp_icd_session *session, uint16_t type, const void *msg, i
     telpher_status status;
 
     tp_icd_lock();
-    session = current(session);
+    session = tp_icd_session_current(session);
     if (session->lost) {
         tp_icd_unlock();
         return TELPHER_ERR_PEER_LOST;
