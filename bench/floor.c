@@ -25,7 +25,9 @@ enum { MAGIC = 0x31464254, PING_BYTES = 4 }; /* "TBF1" */
 #define MAX_MESSAGE_BYTES ((uint64_t)16 << 30)
 #define CHUNK_BYTES ((size_t)1 << 20)
 
-enum what { ECHO = 1, ECHO_SPINNING, SINK, SOURCE };
+/* SINK_CHECKED says after each acknowledgement whether all content was right. */
+enum what { ECHO = 1, ECHO_SPINNING, SINK, SOURCE, SINK_CHECKED };
+enum { CONTENT = 1 }; /* every byte of what a sink gets */
 
 /* All little-endian. */
 struct header {
@@ -44,6 +46,33 @@ struct session {
 };
 
 /* --- the serving side ----------------------------------------------------------- */
+
+static bool
+holds(const char *chunk, size_t len, char value)
+{
+    return chunk[0] == value && memcmp(chunk, chunk + 1, len - 1) == 0;
+}
+
+/* Receives what a sink gets, acknowledges it, and says whether it was right. */
+static bool
+receive_checked(int fd, char *chunk, uint64_t bytes)
+{
+    char good = 1;
+
+    while (bytes > 0) {
+        const size_t now = bytes < CHUNK_BYTES ? (size_t)bytes : CHUNK_BYTES;
+
+        if (!bench_net_receive(fd, chunk, now, false)) {
+            return false;
+        }
+        bytes -= now;
+        if (bytes == 0 && !bench_net_send(fd, chunk, 1)) {
+            return false;
+        }
+        good = good && holds(chunk, now, CONTENT);
+    }
+    return bench_net_send(fd, &good, 1);
+}
 
 static bool
 move_in_chunks(int fd, char *chunk, uint64_t bytes, bool sending)
@@ -73,6 +102,8 @@ answer(int fd, enum what what, uint64_t bytes, char *chunk)
                bench_net_send(fd, chunk, (size_t)bytes);
     case SINK:
         return move_in_chunks(fd, chunk, bytes, false) && bench_net_send(fd, chunk, 1);
+    case SINK_CHECKED:
+        return receive_checked(fd, chunk, bytes);
     case SOURCE:
         return bench_net_receive(fd, &request, 1, false) &&
                move_in_chunks(fd, chunk, bytes, true);
@@ -235,7 +266,7 @@ allocate(struct session *s, size_t bytes)
     if (s->data == NULL || s->copy == NULL) {
         return bench_fail("out of memory");
     }
-    memset(s->data, 1, bytes); /* pages must exist before the clock runs */
+    memset(s->data, CONTENT, bytes); /* pages must exist before the clock runs */
     memset(s->copy, 2, bytes);
     return true;
 }
@@ -313,20 +344,30 @@ start_sink(void *session, size_t bytes)
 {
     struct session *s = session;
 
-    return start(s, SINK, bytes, bytes * (size_t)s->settings->window);
+    return start(s, s->settings->validation ? SINK_CHECKED : SINK, bytes,
+                 bytes * (size_t)s->settings->window);
 }
 
 static bool
 run_sink(void *session, double *own_us)
 {
     struct session *s = session;
+    double start = bench_now_us();
+    char good = 1;
 
     for (int i = 0; i < s->settings->window; i++) {
         if (!bench_net_send(s->fd, s->data, s->bytes)) {
             return false;
         }
     }
-    return bench_net_receive(s->fd, s->copy, 1, false);
+    if (!bench_net_receive(s->fd, s->copy, 1, false)) {
+        return false;
+    }
+    *own_us = bench_now_us() - start;
+    if (s->settings->validation && !bench_net_receive(s->fd, &good, 1, false)) {
+        return false;
+    }
+    return good == 1 || bench_fail("the other side received other bytes");
 }
 
 static bool
@@ -337,10 +378,20 @@ start_source(void *session, size_t bytes)
     return start(s, SOURCE, bytes, bytes * (size_t)s->settings->window);
 }
 
+/* The serving side sends zeros. */
+static bool
+check_zeros(void *session)
+{
+    const struct session *s = session;
+
+    return holds(s->copy, s->bytes, 0) || bench_fail("other bytes came");
+}
+
 static bool
 run_source(void *session, double *own_us)
 {
     struct session *s = session;
+    double start = bench_now_us();
 
     if (!bench_net_send(s->fd, s->data, 1)) {
         return false;
@@ -350,17 +401,8 @@ run_source(void *session, double *own_us)
             return false;
         }
     }
-    return true;
-}
-
-/* The serving side sends zeros. */
-static bool
-check_zeros(void *session)
-{
-    const struct session *s = session;
-
-    return (s->copy[0] == 0 && memcmp(s->copy, s->copy + 1, s->bytes - 1) == 0) ||
-           bench_fail("other bytes came");
+    *own_us = bench_now_us() - start;
+    return !s->settings->validation || check_zeros(s);
 }
 
 /* Everything sent was acknowledged, or run() would have failed. */

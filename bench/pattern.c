@@ -16,11 +16,13 @@ static char reason[512];
 bool
 bench_fail(const char *format, ...)
 {
+    char text[sizeof(reason)];
     va_list arguments;
 
     va_start(arguments, format);
-    vsnprintf(reason, sizeof(reason), format, arguments);
+    vsnprintf(text, sizeof(text), format, arguments); /* may quote the last reason */
     va_end(arguments);
+    memcpy(reason, text, sizeof(reason));
     return false;
 }
 

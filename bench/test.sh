@@ -29,6 +29,13 @@ row() {
         '$1 == name && NF == columns && $2 > 0 && $NF == "Pass" { found = 1 }
          END { exit !found }' "$dir/out" || die "no good row $1 of $2 columns"
 }
+spoiler=$(dirname "$bench")/../libexec/telpher/bench_wrong_byte.so
+# finds TEST...: each of them has failed for a wrong result.
+finds() {
+    for test in "$@"; do
+        grep -Eq "^$test +FAILED: wrong result: " "$dir/out" || die "a wrong byte is not found: $test"
+    done
+}
 is_sanitized() {
     grep -qaE '__[at]san_init' "$bench"
 }
@@ -126,6 +133,12 @@ floor() {
     row tcp_pingpong 9
     row tcp_pingpong_poll 9
     test "$(grep -c '"validated": true' "$dir/floor.json")" -eq 8 || die "JSON lacks series"
+    expect 0 "$bench" floor -i 3 -x 1 -m 1K:1M -c # above a chunk as well
+    is_sanitized || {
+        expect 1 env LD_PRELOAD="$spoiler" "$bench" floor -i 3 -x 1 -m 1K:1K -c
+        finds tcp_pingpong tcp_pingpong_poll
+        test "$(grep -Ec '^1024 +FAILED: (other bytes came|the other side received other bytes)' "$dir/out")" -eq 2 || die "wrong bytes are not found"
+    }
     expect 1 "$bench" floor --tests tcp_ping --floor-host 127.0.0.1:1
     "$bench" floor --serve --listen 127.0.0.1:0 >"$dir/served" &
     server=$!
@@ -155,6 +168,11 @@ ocl() {
     done
     grep -q '^# Test  *Latency (us)' "$dir/out" || die "no OSU-like heading"
     grep -q '^# Size  *Bandwidth (MB/s)' "$dir/out" || die "no OSU-like heading"
+    is_sanitized || { # a sanitizer must be the first library
+        expect 1 env LD_PRELOAD="$spoiler" "$bench" ocl --platform "$pocl" -i 2 -x 1 -m 1K:1K -c --no-floor
+        finds kernel_finish kernel_event kernel_batch event_chain write_kernel_read write_4 read_4 create_touched build_cold build_cached
+        test "$(grep -Ec '^1024 +FAILED: byte 512 is' "$dir/out")" -eq 2 || die "wrong bytes of transfers are not found"
+    }
     ! grep -q '"validated": false' "$dir/ocl.json" || die "something was not validated"
     test "$(grep -c '"target": "Subject", "test"' "$dir/ocl.json")" -eq 22 || die "JSON lacks series"
     if has_matplotlib; then
@@ -714,6 +732,14 @@ migrate() {
     expect 0 "$bench" migrate --platform "$pocl" -i 3 -x 1 -m 4:64 --interface lo --rounds 1 --json "$dir/migrate.json"
     grep -Eq '^# Size .*Subject .us.  *Client .us.  *Floor' "$dir/out" || die "no columns"
     test "$(awk '$1 ~ /^(4|16|64)$/ && NF == 6 && $2 > 0 && $3 > 0 && $4 > 0' "$dir/out" | wc -l)" -eq 9 || die "rows of the tables"
+    is_sanitized || {
+        cp "$dir/out" "$dir/migrate.out"
+        expect 1 env LD_PRELOAD="$spoiler" "$bench" migrate --platform "$pocl" -i 2 -x 1 -m 4:4 --no-floor --rounds 1
+        for case in "migrate, size 4" "step, size 4" "loop, size 4" "chain, size 0" "chain_one, size 0"; do
+            grep -q "^# FAILED: Subject, $case: .*\(wrong\|kernels ran\)" "$dir/out" || die "a wrong byte is not found: $case"
+        done
+        cp "$dir/migrate.out" "$dir/out"
+    }
     test "$(grep -Ec '^# (Subject|Client), (migrate|step|loop), size (4|16|64): [0-9]+$' "$dir/out")" -eq 18 || die "no bytes"
     ! grep -q '"validated": false' "$dir/migrate.json" || die "something was not validated"
     grep -q '"interface_bytes": ' "$dir/migrate.json" || die "no bytes in JSON"

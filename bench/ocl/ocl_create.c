@@ -59,6 +59,8 @@ ocl_run_create_touched(void *session, double *own_us)
 {
     struct ocl_session *s = session;
     const cl_uint word = 1;
+    double start = bench_now_us(), check_us = 0;
+    cl_uint got = word;
     cl_int status;
     cl_mem buffer =
         clCreateBuffer(s->context, CL_MEM_READ_WRITE, OBJECT_BYTES, NULL, &status);
@@ -66,7 +68,15 @@ ocl_run_create_touched(void *session, double *own_us)
     OCL_TRY(status);
     OCL_TRY(clEnqueueWriteBuffer(s->queue, buffer, CL_TRUE, 0, sizeof(word), &word, 0,
                                  NULL, NULL));
+    if (s->settings->validation) {
+        check_us = bench_now_us();
+        OCL_TRY(clEnqueueReadBuffer(s->queue, buffer, CL_TRUE, 0, sizeof(got), &got, 0,
+                                    NULL, NULL));
+        s->wrong += got != word;
+        check_us = bench_now_us() - check_us;
+    }
     OCL_TRY(clReleaseMemObject(buffer));
+    *own_us = bench_now_us() - start - check_us;
     return true;
 }
 
