@@ -9,7 +9,7 @@ import time
 import unittest
 from concurrent.futures import ThreadPoolExecutor
 
-from fault import children, is_running, until
+from fault import LIMIT_S, children, is_running, until
 from fault_cut import AT_ONCE
 from fault_kill import KILLS, SEED, Pair, kill, name_of
 
@@ -95,6 +95,18 @@ class Copies(unittest.TestCase):
 
     def test_tls(self):
         self.kills("tls")
+
+    def test_drain(self):
+        """A server that shuts down passes its work on at once."""
+        pair = Pair("unix", "--drain-timeout", "30s")
+        witness = pair.witness("0", **COPIES)
+        witness.wait_line("ready")
+        time.sleep(SPAN_S)
+        pair.servers[0].process.terminate()
+        pair.servers[0].process.wait(LIMIT_S / 4)
+        self.assertEqual(witness.result(), "exact")
+        self.assertIn("goes on with its work", witness.errors_said)
+        pair.end()
 
     def test_without_second(self):
         """With one server alone the setting does nothing, and says so."""

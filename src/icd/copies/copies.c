@@ -97,6 +97,24 @@ find_alike(const struct tp_icd_session *session, struct tp_icd_server *server,
     return found;
 }
 
+/** True if the drivers of a session say of each program whether it has variables. Some accept such
+ *  programs, though they say that they have no room for variables. */
+static bool
+reports_variables(const struct tp_icd_session *session)
+{
+    for (size_t i = 0; i < tp_icd.platform->device_count; i++) {
+        const struct _cl_device_id *dev = tp_icd.platform->devices[i];
+
+        if (dev->server == session->server && dev->platform == session->platform &&
+            strncmp(tp_icd_device_text(dev, CL_DEVICE_VERSION, ""), "OpenCL 1.", 9) !=
+                0 &&
+            tp_icd_device_number(dev, CL_DEVICE_MAX_GLOBAL_VARIABLE_SIZE, 0) == 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
 /** Opens a session with the next server that has the same devices. NULL: there is none */
 static struct tp_icd_session *
 open_twin(struct tp_icd_session *session)
@@ -178,6 +196,7 @@ tp_icd_copies_open(struct tp_icd_session *session)
         tp_list_init(&c->log);
         c->session = session;
         c->twin = twin;
+        c->reports_variables = reports_variables(session);
         session->copies = c;
         session->compact = false; /* each command stands for itself */
     } else {
@@ -186,13 +205,13 @@ tp_icd_copies_open(struct tp_icd_session *session)
     }
     tp_icd_unlock();
     tp_icd_flush(twin);
-    if (peer == 0) {
+    if (peer == 0 && !tp_icd_session_lost(session)) {
         tp_warn(
             "icd",
             "servers %s and %s do not reach each other, so TELPHER_KEEP_COPIES does "
             "nothing for the first",
             session->server->address, twin->server->address);
-    } else {
+    } else if (peer != 0) {
         tp_info("icd", "%s: copies are kept on %s", session->server->address,
                 twin->server->address);
     }
@@ -223,6 +242,7 @@ tp_copies_free(struct tp_icd_copies *c)
     tp_map_fini(&c->unset);
     tp_map_fini(&c->known);
     tp_map_fini(&c->failed);
+    tp_map_fini(&c->variables);
     free_all(&c->shadows);
     free_all(&c->contexts);
     free_all(&c->queues);

@@ -5,6 +5,7 @@
  * runs on the second server. All other frames go there when no command is before them.
  */
 #include "icd/copies/copies_int.h"
+#include "icd/copies/variables.h"
 #include "icd/icd.h"
 
 #include <string.h>
@@ -277,6 +278,7 @@ release_internal(struct tp_icd_copies *c, const struct tp_wire_release *msg, boo
             tp_free(tp_map_remove(&c->queues, id));
             tp_map_remove(&c->known, id);
             tp_map_remove(&c->failed, id);
+            tp_map_remove(&c->variables, id);
         }
     }
 }
@@ -547,10 +549,51 @@ transfer_of(uint16_t type, const void *msg)
     }
 }
 
+/** Sees whether a program may have variables. @return why it has no copies, or NULL */
+static const char *
+find_variables(struct tp_icd_copies *c, uint16_t type, const void *msg)
+{
+    const struct tp_wire_program_source *source = msg;
+    const struct tp_wire_bytes *options = NULL;
+    uint64_t program = 0;
+
+    if (c->reports_variables) {
+        return NULL; /* build_merge.c */
+    }
+    switch (type) {
+    case TP_WIRE_PROGRAM_SOURCE:
+        return tp_copies_may_have_variables(source->source.data, source->source.len) &&
+                       tp_map_put(&c->variables, source->program, c) != TELPHER_OK
+                   ? "no memory"
+                   : NULL; /* files that it includes count by their #include */
+    case TP_WIRE_PROGRAM_BUILD:
+        options = &((const struct tp_wire_program_build *)msg)->options;
+        program = ((const struct tp_wire_program_build *)msg)->program;
+        break;
+    case TP_WIRE_PROGRAM_COMPILE:
+        options = &((const struct tp_wire_program_compile *)msg)->options;
+        program = ((const struct tp_wire_program_compile *)msg)->program;
+        break;
+    default:
+        return type == TP_WIRE_PROGRAM_IL || type == TP_WIRE_PROGRAM_BINARY
+                   ? "a program that is no source may have variables of its own"
+                   : NULL;
+    }
+    switch (tp_copies_language_of(options->data, options->len)) {
+    case TP_COPIES_C1:
+        return NULL;
+    case TP_COPIES_C2:
+        return tp_map_get(&c->variables, program) != NULL
+                   ? "a program may have variables of its own"
+                   : NULL;
+    default:
+        return "a program may have variables of its own";
+    }
+}
+
 /** @return why a frame cannot be repeated on another server; NULL: it can */
 static const char *
-find_fault(const struct tp_icd_copies *c, enum kind kind, uint16_t type,
-           const void *msg)
+find_fault(struct tp_icd_copies *c, enum kind kind, uint16_t type, const void *msg)
 {
     const struct command_row *row = find_command(type);
 
@@ -561,7 +604,7 @@ find_fault(const struct tp_icd_copies *c, enum kind kind, uint16_t type,
         return "a program is too large";
     }
     if (row == NULL) {
-        return NULL;
+        return find_variables(c, type, msg);
     }
     if (id_of(msg) == 0 ||
         (*(const uint8_t *)member(msg, row->flags_at) & TP_WIRE_NOTIFY) == 0 ||
