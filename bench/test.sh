@@ -49,6 +49,11 @@ mdr() {
         awk -v size=$size '$1 == size && NF == 6 && $4 > 0 { found = 1 } END { exit !found }' "$dir/out" ||
             die "no row of $size bytes"
     done
+    expect 0 "$(dirname "$bench")/telpher" launch -n 2 -- "$bench" mdr -b 1 -n 20 -c
+    for way in 1 2 3; do
+        expect 1 "$(dirname "$bench")/telpher" launch -n 2 -- "$bench" mdr -b 1 -n 20 -c --flip $way
+        grep -q 'mdr: rank [01]: 8 of 8 bytes, byte 4 is wrong' "$dir/err" || die "a wrong byte is not found, way $way"
+    done
     expect 2 "$bench" mdr
     grep -q 'needs two processes' "$dir/err" || die "one process is not refused"
 }
@@ -260,6 +265,10 @@ notified() {
     expect 0 "$bench" notified --iterations 2 --warmup 0 --ranks 2 --message-size 1 --transports tcp --format json
     test "$(grep -c '^{"table": "5\.[1-4]", .*"median": [0-9.]*, "p90": [0-9.]*, "unit": "' "$dir/out")" -eq 25 || die "no JSON"
     cp "$dir/out" "$dir/notified.json"
+    for kernel in 1:notified_pingpong 2:notified_windows; do
+        expect 1 "$bench" notified -i 2 -x 1 -r 5 -m 1000 -t shm --flip "${kernel%:*}"
+        grep -q "telpher-bench: ${kernel#*:}: .* failed at" "$dir/err" || die "wrong content is not found: $kernel"
+    done
     expect 0 "$bench" notified --help
     expect 2 "$bench" notified -r 1
     expect 2 "$bench" notified -i 0
@@ -774,6 +783,8 @@ compare() {
         test "$(grep -Ec '^(8|4096),([0-9.]+,){7}3,1,1,' "$dir/out")" -eq 2 || die "rows of CSV, $flavour"
         expect 0 $launch -n 2 "$bench" compare -n 3 -i 20 -m 8,4K -f json
         test "$(grep -c '^{"pattern": "compare", "bytes": .*"busy": false, "fresh": false, "mpi": "' "$dir/out")" -eq 2 || die "rows of JSON, $flavour"
+        expect 1 $launch -n 2 "$bench" compare -n 3 -i 20 -m 8 --flip
+        grep -q 'compare: 8 bytes: byte 4 is wrong' "$dir/err" || die "a wrong byte is not found, $flavour"
         expect 1 $launch -n 1 "$bench" compare
     done
     test "$ran" = 1 || { echo "skipped: built for no MPI that has its mpirun here (packages libopenmpi-dev, libmpich-dev)"; exit 77; }

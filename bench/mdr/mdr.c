@@ -23,6 +23,9 @@ enum { BLOCKS_MAX = 1000, HANDLER = 7, SIZES = 4, WAYS = 3, SMALL = 256 };
 static const size_t sizes[SIZES] = {8, 256, 65536, 1048576};
 
 static int blocks = 15, small_count = 2000;
+static bool validation;
+static int
+    flips; /* of tests: the way whose content has a wrong byte, from 1 on; 0: none */
 
 /* This process's side. */
 static struct {
@@ -47,6 +50,52 @@ must(telpher_status status, const char *what)
     }
 }
 
+/* ---- content ---- */
+
+static uint8_t
+byte_at(size_t i, uint32_t from)
+{
+    return (uint8_t)(i * 31 + my.len + 7 * from + 1);
+}
+
+/* Other bytes in what is received, so that old content does not pass for new. */
+static void
+fill(int way)
+{
+    for (size_t i = 0; validation && i < my.len; i++) {
+        my.out[i] = byte_at(i, my.rank);
+        my.in[i] = 0;
+    }
+    if (flips == way + 1) {
+        my.out[my.len / 2] ^= 0x40;
+    }
+}
+
+static void
+check(const void *received, size_t len)
+{
+    const uint8_t *bytes = received;
+
+    for (size_t i = 0; validation && i < my.len; i++) {
+        if (len != my.len || bytes[i] != byte_at(i, !my.rank)) {
+            fprintf(
+                stderr,
+                "telpher-bench: mdr: rank %u: %zu of %zu bytes, byte %zu is wrong\n",
+                my.rank, len, my.len, i);
+            exit(EXIT_FAILURE);
+        }
+    }
+}
+
+static void
+arrive(const void *received, size_t len)
+{
+    check(received, len);
+    my.arrived++;
+}
+
+/* ---- completions ---- */
+
 static void
 note_sent(void *user, telpher_status status, size_t len)
 {
@@ -58,9 +107,9 @@ note_sent(void *user, telpher_status status, size_t len)
 static void
 note_received(void *user, telpher_status status, size_t len)
 {
-    (void)user, (void)len;
+    (void)user;
     must(status, "receiving");
-    my.arrived++;
+    arrive(my.in, len);
 }
 
 static const telpher_xfer_params sent_params = {.struct_size = sizeof(sent_params),
@@ -84,7 +133,9 @@ want_channel(void)
         telpher_channel_recv(my.channel, my.in, my.len, &received_params, NULL, NULL);
 
     must(status, "telpher_channel_recv");
-    my.arrived += status == TELPHER_OK;
+    if (status == TELPHER_OK) {
+        arrive(my.in, my.len);
+    }
 }
 
 static void
@@ -112,7 +163,8 @@ take_msg(telpher_context *ctx, telpher_msg *msg, void *user)
 {
     (void)ctx, (void)user;
     must(msg->status, "a message");
-    my.arrived++;
+    arrive(msg->buffer_count != 0 ? my.in : msg->params,
+           msg->buffer_count != 0 ? msg->buffers[0].len : msg->params_len);
 }
 
 enum { READY, SMALL_ITEM, LARGE_ITEM, ENTRIES };
@@ -142,7 +194,8 @@ static void
 object_take(telpher_mdr_call *call)
 {
     must(call->status, "an entry");
-    my.arrived++;
+    arrive(call->buffer_count != 0 ? my.in : call->params,
+           call->buffer_count != 0 ? call->buffers[0].len : call->params_len);
 }
 
 static void
@@ -207,6 +260,7 @@ run_block(int way, size_t len, uint64_t count)
 
     my.len = len;
     my.arrived = 0;
+    fill(way);
     must(telpher_barrier(my.ctx, UINT64_C(60000000000)), "telpher_barrier");
     begin = now_us();
     for (uint64_t i = 0; i < count; i++) {
@@ -313,13 +367,16 @@ mdr_main(int argc, char **argv)
         CLI_INT('n', "count", "N",
                 "round trips of 8 bytes in a block; fewer of large ones", &small_count,
                 1, 1000000),
+        CLI_FLAG('c', "validation",
+                 "check every byte that arrives, in the measured time", &validation),
+        CLI_INT(0, "flip", "N", NULL, &flips, 1, WAYS), /* of tests */
     };
     int code = cli_read(argc, argv,
                         "usage: telpher launch -n 2 -- telpher-bench mdr\n\n"
                         "Half round trips [us] of entry methods, beside messages and "
                         "channels in turns:\nthe first quartile of the blocks, since "
                         "other programs only add time.\n\n",
-                        "", options, 2);
+                        "", options, sizeof(options) / sizeof(options[0]));
 
     if (code >= 0) {
         return code;

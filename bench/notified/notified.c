@@ -303,6 +303,7 @@ notified_main(int argc, char **argv)
                  &n.mpi),
         CLI_CALL('f', "format", "text|json", "json: one object a line", &n.json,
                  cli_parse_json),
+        CLI_INT(0, "flip", "N", NULL, &n.flips, 1, 2),
     };
     int code =
         cli_read(argc, argv, usage, "", options, sizeof(options) / sizeof(options[0]));

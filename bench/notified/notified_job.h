@@ -17,6 +17,7 @@ struct notified {
     int ranks; /* of the bandwidth tests, two at least */
     size_t bytes; /* of their messages */
     bool json;
+    int flips; /* of tests: 1: a wrong number is sent to and fro, 2: a wrong byte in windows */
     const char *transports; /* between two processes; NULL = those there are */
     const char *mpi; /* whose mpirun this runs under; NULL = it says so itself */
     double *us; /* samples */

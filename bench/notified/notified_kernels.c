@@ -17,6 +17,7 @@ struct job {
     uint8_t *memory;
     int samples, warmup;
     double *us;
+    bool flips;
 };
 
 /* ---- latency: half of a round trip, of many in a row ---- */
@@ -70,7 +71,7 @@ TELPHER_RMA_KERNEL(notified_pingpong)
         for (int k = 0; k < NOTIFIED_TRIPS; k++) {
             n++;
             if (me == 0) {
-                send(rma, job, win, PING, n);
+                send(rma, job, win, PING, job->flips ? n + 1 : n);
                 receive(rma, job, PONG, n);
             } else {
                 receive(rma, job, PING, n);
@@ -90,7 +91,7 @@ TELPHER_RMA_KERNEL(notified_pingpong)
 static void
 check_window(telpher_rma *rma, const struct job *job, const uint8_t *in, uint32_t from)
 {
-    for (size_t i = 0; i < job->bytes; i += 509) {
+    for (size_t i = 0; i < job->bytes; i++) {
         if (in[i] != (uint8_t)(i * 7 + from)) {
             telpher_rma_fail(rma, TELPHER_ERR_PROTO);
             return;
@@ -122,6 +123,7 @@ TELPHER_RMA_KERNEL(notified_windows)
     for (size_t i = 0; i < job->bytes; i++) {
         out[i] = (uint8_t)(i * 7 + me);
     }
+    out[job->bytes / 2] ^= job->flips ? 0x40 : 0;
     telpher_rma_win_create(rma, TELPHER_RMA_WORLD, in, job->bytes, &win);
     for (int i = -job->warmup; i < job->samples; i++) {
         uint64_t start;
@@ -176,8 +178,11 @@ bool
 notified_latency(const struct notified *n, telpher_context *ctx,
                  enum notified_what what, uint32_t workers)
 {
-    struct job job = {
-        .what = what, .samples = n->samples, .warmup = n->warmup, .us = n->us};
+    struct job job = {.what = what,
+                      .samples = n->samples,
+                      .warmup = n->warmup,
+                      .us = n->us,
+                      .flips = n->flips == 1};
 
     return launch(ctx, &notified_pingpong, ctx == NULL ? 2 : 1, workers, &job);
 }
@@ -193,7 +198,8 @@ notified_bandwidth(const struct notified *n, telpher_context *ctx, uint32_t send
                       .memory = n->memory,
                       .samples = samples,
                       .warmup = n->warmup < samples ? n->warmup : samples,
-                      .us = n->us};
+                      .us = n->us,
+                      .flips = n->flips == 2};
 
     return launch(ctx, &notified_windows, job.each, 0, &job);
 }

@@ -42,6 +42,7 @@ struct compare {
     int counts
         [WAYS]; /**< round trips of a block at this size, the same in both ranks */
     bool busy, fresh;
+    bool flips; /* of tests: a wrong byte is sent */
     enum format format;
     const char *mpi;
     const struct bench_mpi *module;
@@ -256,6 +257,7 @@ measure_size(struct compare *c, size_t bytes, struct row *row)
     for (size_t i = 0; i < bytes; i++) {
         c->pairs[OURS].out[i] = byte_at(i, c->pairs[OURS].rank, bytes);
     }
+    c->pairs[OURS].out[bytes / 2] ^= c->flips ? 0x40 : 0;
     for (int w = 0; w < WAYS; w++) {
         set_count(c, w, bytes);
     }
@@ -495,6 +497,7 @@ compare_main(int argc, char **argv)
                  &c->mpi),
         CLI_CALL('f', "format", "text|json|csv", "json: one object a line (text)",
                  &c->format, read_format),
+        CLI_FLAG(0, "flip", NULL, &c->flips),
     };
     code =
         cli_read(argc, argv, usage, "", options, sizeof(options) / sizeof(options[0]));
