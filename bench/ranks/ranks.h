@@ -63,6 +63,7 @@ struct ranks_options {
     unsigned graphs; /* 1 << enum ranks_graph */
     char *events; /* counted by PAPI, with commas between them; NULL: none */
     const char *counts_path; /* where counts go; NULL: papi_output.out */
+    const char *log_folder; /* for files of wrong bytes, or NULL */
     const char *mpi; /* whose, of runtime mpi; NULL: of the launcher we run under */
 };
 

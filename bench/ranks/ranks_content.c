@@ -344,6 +344,30 @@ refuse(struct ranks_pair *p, const struct ranks_pattern *pattern, int block, siz
     exit(EXIT_FAILURE);
 }
 
+/* Lists what is wrong in a block, in a file of this rank, pattern and size. */
+static void
+log_block(const struct ranks_pair *p, const struct ranks_pattern *pattern, int block,
+          const uint8_t *received, const uint8_t *wanted, size_t len)
+{
+    char path[512];
+    FILE *file;
+
+    snprintf(path, sizeof(path), "%s/%s-%zu-rank%d.log", p->o->log_folder,
+             pattern->name, p->work.len, p->work.rank);
+    file = fopen(path, "a");
+    if (file == NULL) {
+        perror(path);
+        return;
+    }
+    for (size_t at = 0; at < len; at++) {
+        if (received[at] != wanted[at]) {
+            fprintf(file, "iteration %d, block %d, byte %zu: %u, not %u\n",
+                    p->iteration, block, at, received[at], wanted[at]);
+        }
+    }
+    fclose(file);
+}
+
 static void
 check_block(struct ranks_pair *p, const struct ranks_pattern *pattern,
             const uint8_t *received, int i)
@@ -354,6 +378,9 @@ check_block(struct ranks_pair *p, const struct ranks_pattern *pattern,
 
     write_block(wanted, p, b, len);
     keep_gaps(p, wanted, received, len);
+    if (p->o->log_folder != NULL && memcmp(received, wanted, len) != 0) {
+        log_block(p, pattern, i, received, wanted, len);
+    }
     for (size_t at = 0; at < len; at++) {
         if (received[at] != wanted[at]) {
             refuse(p, pattern, i, at, received[at], wanted[at]);

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "bench/ranks/ranks_osu.h"
 
@@ -57,11 +58,17 @@ find_name(const char *text, const char *const *names, int count)
     return -1;
 }
 
-/* OSU's log:DIR is refused: the first wrong byte is shown, and ends the program. */
+/* Alone, or OSU's log:FOLDER. */
 static bool
 read_validation(void *place, const char *text)
 {
-    *(bool *)place = true;
+    struct ranks_options *o = place;
+
+    o->validation = true;
+    if (strncmp(text, "log:", 4) == 0 && access(text + 4, W_OK | X_OK) == 0) {
+        o->log_folder = text + 4;
+        return true;
+    }
     return text[0] == '\0';
 }
 
@@ -212,10 +219,11 @@ list_options(struct cli_option *at, struct ranks_options *o,
                 ranks_help_if(strstr(pattern->name, "partitioned") != NULL,
                               "parts of a message (8)"),
                 &o->partitions, 1, 1024),
-        {CLI_OPTION(
-             'c', "validation", NULL,
-             ranks_help_if(sized, "check all content that every iteration received"),
-             CLI_KIND_CALL, &o->validation),
+        {CLI_OPTION('c', "validation", "[log:FOLDER]",
+                    ranks_help_if(sized,
+                                  "check all content that every iteration received, "
+                                  "and\nlist wrong bytes in files there"),
+                    CLI_KIND_CALL, o),
          .read = read_validation, .may_lack = true},
         {CLI_OPTION(o->osu ? 'f' : 0, "full", NULL,
                     ranks_help_if(runs, "the least and the most over the ranks, too"),
