@@ -144,6 +144,12 @@ tp_icd_peer_request(struct tp_icd_session *session, uint16_t type, uint64_t id,
     return status == TELPHER_OK ? ask.status : status;
 }
 
+static bool
+is_unix(const char *address)
+{
+    return address[0] == '/' || strncmp(address, "unix:", 5) == 0;
+}
+
 void
 tp_icd_peer_address(const struct tp_icd_session *session,
                     const struct tp_icd_session *from, const char *own, char *dst,
@@ -160,16 +166,10 @@ tp_icd_peer_address(const struct tp_icd_session *session,
     (void)tp_address_scheme(address, &scheme);
     (void)snprintf(dst, cap, "%s%s",
                    tp_icd_settings.insecure && scheme == TP_ADDRESS_ANY &&
-                           address[0] != '/'
+                           !is_unix(address)
                        ? "tcp://"
                        : "",
                    address);
-}
-
-static bool
-is_unix(const char *address)
-{
-    return address[0] == '/' || strncmp(address, "unix:", 5) == 0;
 }
 
 /** Has a server connect to one that expects it. @return OK, or why not in @p text */
