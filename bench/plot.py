@@ -515,6 +515,7 @@ def main():
         if args.out == "-":
             if draw is not draw_samples:
                 raise BadFile("-o - shows iterations that -G kept; name a picture")
+            sys.stdout.reconfigure(errors="replace")  # where the terminal's letters are few
             show_samples(files[0])
             return
         figure = draw(import_pyplot(), files, args.files)

@@ -34,6 +34,9 @@ struct bench_mpi_elements bench_mpi_block(const struct bench_work *w);
 /** Makes the type of w->layout for w->len; frees the last one. */
 bool bench_mpi_lay_out(const struct bench_work *w);
 
+/** The type of the layout is not freed: a persistent collective has used it. */
+void bench_mpi_keep_type(void);
+
 /** Tables that end with an entry without a name. */
 extern const struct bench_call bench_mpi_collectives[], bench_mpi_pairs[],
     bench_mpi_windows[];

@@ -83,19 +83,21 @@ stop_session(void)
 
 /* ---- layouts ---- */
 
-/* The persistent collectives of MPICH 4.0 release a type at each start, until it is freed too often. */
-#if defined(MPICH_NUMVERSION) && MPICH_NUMVERSION < 40100000
-enum { BENCH_FREES_TYPES = false };
-#else
-enum { BENCH_FREES_TYPES = true };
-#endif
-
 /* Of messages of that many bytes; one at a time. */
 static struct {
     MPI_Datatype type;
     size_t len;
-    bool used;
+    bool used, kept;
 } layout;
+
+/* The persistent collectives of MPICH 4.0 release a type at each start, until it is freed too often. */
+void
+bench_mpi_keep_type(void)
+{
+#if defined(MPICH_NUMVERSION) && MPICH_NUMVERSION < 40100000
+    layout.kept = true;
+#endif
+}
 
 /* As long as the message, so that several lie one after the other. */
 static bool
@@ -120,10 +122,10 @@ make_type(const struct bench_work *w, MPI_Datatype base, int count)
 bool
 bench_mpi_lay_out(const struct bench_work *w)
 {
-    if (layout.used && BENCH_FREES_TYPES) {
+    if (layout.used && !layout.kept) {
         MPI_Type_free(&layout.type);
     }
-    layout.used = false;
+    layout.used = layout.kept = false;
     layout.len = w->len;
     if (w->layout == NULL) {
         return true;
