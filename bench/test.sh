@@ -76,7 +76,7 @@ options() {
     expect 2 "$bench" put_latency -s sometimes
     for refused in "latency -p 2" "latency -R 1" "bw -V" "bcast -l" "allgather -k rotate" "bcast_persistent -k rotate" "latency -P ," \
         "latency -D cont" "latency -I" "latency -G gif" "latency -G png," "latency -N cart:1:1" "init -G tty" "latency -z101" "latency -clog:$dir/none" \
-        "barrier -c" "ibarrier -c" "latency --mpi mpich" "latency -r channel --placeholder x" "latency -M 0" "latency -M 5x" "latency -r mpi -D" "latency -Z" "latency --pigeon" "latency -r mpi -D vect:4" "latency -r mpi -D vect:4:5" "latency -r mpi -D vect:0:0" "latency -r mpi -D vect:4:2x" \
+        "barrier -c" "ibarrier -c" "check -r mpi -G tty" "check -r mpi -P X" "latency --mpi mpich" "latency -r channel --placeholder x" "latency -M 0" "latency -M 5x" "latency -r mpi -D" "latency -Z" "latency --pigeon" "latency -r mpi -D vect:4" "latency -r mpi -D vect:4:5" "latency -r mpi -D vect:0:0" "latency -r mpi -D vect:4:2x" \
         "latency -r mpi -D round" "latency -r mpi -D indx:$dir/none" "allreduce -r mpi -D cont" "put_bw -r mpi -D cont" \
         "alltoall -r mpi -D cont -l -c" "neighbor_alltoall -N cart:9:1" "neighbor_alltoall -N cart:1:0" "neighbor_alltoall -N graph:$dir/none"; do
         expect 2 "$bench" $refused

@@ -14,6 +14,12 @@ static char path[] = "/tmp/telpher-bench-XXXXXX";
 static FILE *file;
 static bool broken;
 
+static void
+remove_file(void)
+{
+    unlink(path);
+}
+
 void
 ranks_graph_add(const struct ranks_pattern *pattern, const struct ranks_pair *p,
                 const double *samples, int count)
@@ -26,7 +32,7 @@ ranks_graph_add(const struct ranks_pattern *pattern, const struct ranks_pair *p,
     if (file == NULL) {
         fd = mkstemp(path);
         file = fd >= 0 ? fdopen(fd, "w") : NULL;
-        broken = file == NULL;
+        broken = file == NULL || atexit(remove_file) != 0;
         if (broken) {
             return;
         }
@@ -80,6 +86,5 @@ ranks_graph_draw(const struct ranks_pair *p, const struct ranks_pattern *pattern
         }
         good = ((p->o->graphs & (1u << i)) == 0 || plot(picture)) && good;
     }
-    unlink(path);
     return good;
 }

@@ -260,6 +260,9 @@ refuse(const struct ranks_pattern *pattern, const struct ranks_way *way,
     if (pattern->kind == RANKS_START && (o->graphs != 0 || o->events != NULL)) {
         return "has no iterations, which -G and -P are of";
     }
+    if ((pattern->flags & RANKS_EVERY) != 0 && (o->graphs != 0 || o->events != NULL)) {
+        return "measures nothing that -G or -P could show";
+    }
     if (o->validation && pattern->receives == RANKS_NONE) {
         return "has no content that -c could check";
     }
