@@ -70,7 +70,7 @@ telpher_mdr_home(const telpher_mdr *mdr, const telpher_mdr_array *array,
 struct tp_mdr_array_state *
 tp_mdr_array_of(telpher_mdr *mdr, uint64_t id)
 {
-    struct tp_mdr_array_state *a = tp_map_get(&mdr->arrays, id);
+    struct tp_mdr_array_state *a = tp_mdr_array_known(mdr, id);
 
     if (a != NULL) {
         return a;
@@ -80,6 +80,7 @@ tp_mdr_array_of(telpher_mdr *mdr, uint64_t id)
         tp_free(a);
         return NULL;
     }
+    a->proxy.id = id;
     tp_list_init(&a->parked);
     tp_list_init(&a->all);
     tp_list_init(&a->homeless);
@@ -337,4 +338,5 @@ tp_mdr_arrays_fini(telpher_mdr *mdr)
         free_array(value);
     }
     tp_map_fini(&mdr->arrays);
+    mdr->last_array = NULL;
 }

@@ -13,28 +13,13 @@
 
 /* ---- times ---- */
 
-static uint64_t
-thread_ns(void)
+uint64_t
+tp_mdr_thread_ns(void)
 {
     struct timespec t;
 
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
-uint64_t
-tp_mdr_measure(const telpher_mdr *mdr, const struct tp_mdr_element *e)
-{
-    return e != NULL && mdr->balance != NULL && e->array->mobile ? thread_ns() : 0;
-}
-
-void
-tp_mdr_measured(telpher_mdr *mdr, struct tp_mdr_element *e, uint64_t start)
-{
-    (void)mdr;
-    if (start != 0) {
-        e->ns += thread_ns() - start;
-    }
 }
 
 /* The time that the element will take until the next synchronisation: its last one and half of

@@ -91,7 +91,7 @@ tp_mdr_report_heard(telpher_mdr *mdr, struct tp_mdr_array_state *a)
 void
 tp_mdr_heard_receive(telpher_mdr *mdr, const struct tp_mdr_header *h, uint32_t from)
 {
-    struct tp_mdr_array_state *a = tp_map_get(&mdr->arrays, h->id);
+    struct tp_mdr_array_state *a = tp_mdr_array_known(mdr, h->id);
 
     if (a == NULL || !a->created || (h->kind == TP_MDR_HEARD && mdr->rank != 0)) {
         tp_mdr_fail(mdr, TELPHER_ERR_PROTO, "a report on broadcasts of no array");

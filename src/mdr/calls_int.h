@@ -57,7 +57,18 @@ void tp_mdr_later_drop(telpher_mdr *mdr);
 /** Calls the program's function. @return true if there is work now */
 bool tp_mdr_idle_run(telpher_mdr *mdr);
 /** The entry's number without the priority, and the priority in *ret; as the program gives it. */
-uint32_t tp_mdr_split_entry(uint32_t entry, uint32_t *ret_priority);
+static inline uint32_t
+tp_mdr_split_entry(uint32_t entry, uint32_t *ret_priority)
+{
+    const uint32_t mark = UINT32_C(0x80000000); /* of TELPHER_MDR_LATER() */
+
+    *ret_priority = entry >> 8 & 255;
+    if ((entry & mark) == 0 || *ret_priority == 0 || (entry & ~mark) > UINT16_MAX) {
+        *ret_priority = 0;
+        return entry;
+    }
+    return entry & 255;
+}
 
 /* ---- checkpoint.c ---- */
 
@@ -66,10 +77,23 @@ void tp_mdr_save_receive(telpher_mdr *mdr, const void *params, size_t len);
 
 /* ---- balance.c ---- */
 
-/** [ns] of processor time of this thread if @p e is measured, otherwise 0. */
-uint64_t tp_mdr_measure(const telpher_mdr *mdr, const struct tp_mdr_element *e);
+/** [ns] of processor time of this thread. */
+uint64_t tp_mdr_thread_ns(void);
+/** The same if @p e is measured, otherwise 0. */
+static inline uint64_t
+tp_mdr_measure(const telpher_mdr *mdr, const struct tp_mdr_element *e)
+{
+    return e != NULL && mdr->balance != NULL && e->array->mobile ? tp_mdr_thread_ns()
+                                                                 : 0;
+}
 /** Adds the time since tp_mdr_measure(). */
-void tp_mdr_measured(telpher_mdr *mdr, struct tp_mdr_element *e, uint64_t start);
+static inline void
+tp_mdr_measured(struct tp_mdr_element *e, uint64_t start)
+{
+    if (start != 0) {
+        e->ns += tp_mdr_thread_ns() - start;
+    }
+}
 /** Reports to process 0 the arrays whose elements in this process all wait. @return true if an element began to wait */
 bool tp_mdr_sync_reports(telpher_mdr *mdr);
 /** Handles LOADS and SPREAD, outside of callbacks. */
@@ -109,12 +133,20 @@ telpher_status tp_mdr_invoke(telpher_mdr *mdr, const telpher_mdr_array *array,
 
 /* ---- hold.c ---- */
 
+/** tp_mdr_hold() where there is too much. */
+telpher_status tp_mdr_hold_back(telpher_mdr *mdr);
 /**
  * Holds back the caller, which wants to send, while messages that wait in this process take
  * TELPHER_MDR_MEMORY.
  * @return OK, AGAIN: the entry may not wait, CANCELED: the run ends
  */
-telpher_status tp_mdr_hold(telpher_mdr *mdr);
+static inline telpher_status
+tp_mdr_hold(telpher_mdr *mdr)
+{
+    return tp_likely(mdr->kept_bytes < mdr->settings.kept_bytes)
+               ? TELPHER_OK
+               : tp_mdr_hold_back(mdr);
+}
 /** Lets held callers go on. @p worked: this turn did something. @return true if one was held */
 bool tp_mdr_hold_end(telpher_mdr *mdr, bool worked);
 /** Receives from other processes, less often while messages of theirs wait for memory.

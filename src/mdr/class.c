@@ -107,8 +107,8 @@ tp_mdr_find_entry(telpher_mdr *mdr, const telpher_mdr_array *array, uint32_t ent
 }
 
 telpher_status
-tp_mdr_check_call(telpher_mdr *mdr, const telpher_mdr_array *array, uint32_t entry,
-                  size_t params_len, size_t buffer_count)
+tp_mdr_refuse_call(telpher_mdr *mdr, const telpher_mdr_array *array, uint32_t entry,
+                   size_t params_len, size_t buffer_count)
 {
     const telpher_mdr_entry *e = tp_mdr_find_entry(mdr, array, entry);
     const char *name;
@@ -126,10 +126,6 @@ tp_mdr_check_call(telpher_mdr *mdr, const telpher_mdr_array *array, uint32_t ent
         return tp_mdr_error(mdr, TELPHER_ERR_RANGE, "%s.%s: more than %d buffers", name,
                             e->name, TELPHER_MSG_BUFFERS);
     }
-    if (buffer_count != 0 && e->post == NULL) {
-        return tp_mdr_error(mdr, TELPHER_ERR_INVALID,
-                            "%s.%s takes no buffers: it has no post entry", name,
-                            e->name);
-    }
-    return TELPHER_OK;
+    return tp_mdr_error(mdr, TELPHER_ERR_INVALID,
+                        "%s.%s takes no buffers: it has no post entry", name, e->name);
 }

@@ -162,6 +162,35 @@ tp_mdr_deliver(telpher_mdr *mdr, struct tp_mdr_message *m)
 
 /* ---- messages of other processes ---- */
 
+/* The message as a delivery; a short header is expanded to @p space. @return false: it has none */
+static bool
+open_message(const telpher_msg *msg, struct tp_mdr_header *space,
+             struct tp_mdr_delivery *ret)
+{
+    const struct tp_mdr_short *s = msg->params;
+    size_t len = sizeof(*s);
+
+    if (msg->params_len < len) {
+        return false;
+    }
+    *ret = (struct tp_mdr_delivery){.h = msg->params,
+                                    .buffers = msg->buffers,
+                                    .buffer_count = msg->buffer_count,
+                                    .status = msg->status};
+    if (s->flags == TP_MDR_SHORT) {
+        *space = tp_mdr_lengthen(s, msg->from);
+        ret->h = space;
+    } else {
+        len = sizeof(*space);
+    }
+    if (msg->params_len < len) {
+        return false;
+    }
+    ret->params = (const uint8_t *)msg->params + len;
+    ret->params_len = msg->params_len - len;
+    return ret->h->kind >= TP_MDR_INVOKE && ret->h->kind < TP_MDR_KINDS;
+}
+
 /* Names no destination: the buffers are dropped. */
 static void
 drop_buffers(telpher_msg *msg)
@@ -176,7 +205,7 @@ drop_buffers(telpher_msg *msg)
 static struct tp_mdr_element *
 post_to_object(telpher_mdr *mdr, const struct tp_mdr_delivery *d)
 {
-    struct tp_mdr_array_state *a = tp_map_get(&mdr->arrays, d->h->id);
+    struct tp_mdr_array_state *a = tp_mdr_array_known(mdr, d->h->id);
     struct tp_mdr_element *e =
         a != NULL && a->created ? tp_mdr_find(a, tp_mdr_index_in(d->h)) : NULL;
     const telpher_mdr_entry *entry;
@@ -201,17 +230,13 @@ void
 tp_mdr_post(telpher_context *ctx, telpher_msg *msg, void *user)
 {
     telpher_mdr *mdr = user;
-    const struct tp_mdr_header *h = msg->params;
+    struct tp_mdr_header space;
+    struct tp_mdr_delivery d;
     struct tp_mdr_element *e;
-    const struct tp_mdr_delivery d = {.h = h,
-                                      .params = h + 1,
-                                      .params_len = msg->params_len - sizeof(*h),
-                                      .buffers = msg->buffers,
-                                      .buffer_count = msg->buffer_count};
 
     (void)ctx;
     drop_buffers(msg);
-    if (mdr->exiting || msg->params_len < sizeof(*h)) {
+    if (mdr->exiting || !open_message(msg, &space, &d)) {
         return;
     }
     mdr->receiving++;
@@ -238,11 +263,11 @@ free_staged(const telpher_mdr *mdr, const telpher_msg *msg)
 /* A message whose buffers are in memory of malloc(): as one of this process, outside of
  * callbacks, since the buffers are copied. An element that moves here is found at once. */
 static void
-receive_staged(telpher_mdr *mdr, const telpher_msg *msg)
+receive_staged(telpher_mdr *mdr, const telpher_msg *msg,
+               const struct tp_mdr_delivery *d)
 {
-    const struct tp_mdr_header *h = msg->params;
     struct tp_mdr_message *m =
-        tp_mdr_message_create(mdr, h, h + 1, msg->params_len - sizeof(*h));
+        tp_mdr_message_create(mdr, d->h, d->params, d->params_len);
 
     if (m == NULL) {
         free_staged(mdr, msg);
@@ -259,28 +284,28 @@ receive_staged(telpher_mdr *mdr, const telpher_msg *msg)
             m->status = TELPHER_ERR_NO_MEMORY;
         }
     }
-    if (h->kind == TP_MDR_MIGRATE) {
+    if (d->h->kind == TP_MDR_MIGRATE) {
         tp_mdr_deliver(mdr, m);
     } else {
         tp_list_push_back(&mdr->local, &m->link);
     }
 }
 
-static void
-receive_work(telpher_mdr *mdr, telpher_msg *msg)
+/* True for messages that each process passes on to others. */
+static inline bool
+is_forwarded(const struct tp_mdr_header *h)
 {
-    const struct tp_mdr_header *h = msg->params;
-    struct tp_mdr_delivery d = {.h = h,
-                                .params = h + 1,
-                                .params_len = msg->params_len - sizeof(*h),
-                                .buffers = msg->buffers,
-                                .buffer_count = msg->buffer_count,
-                                .status = msg->status};
+    return ((h->kind == TP_MDR_BROADCAST || h->kind == TP_MDR_SECTION) &&
+            (h->flags & TP_MDR_UNNUMBERED) == 0) ||
+           h->kind == TP_MDR_CREATE;
+}
 
-    if (((h->kind == TP_MDR_BROADCAST || h->kind == TP_MDR_SECTION) &&
-         (h->flags & TP_MDR_UNNUMBERED) == 0) ||
-        h->kind == TP_MDR_CREATE) {
-        telpher_status status = tp_mdr_forward(mdr, h, NULL, 0, d.params, d.params_len);
+static void
+receive_work(telpher_mdr *mdr, const telpher_msg *msg, struct tp_mdr_delivery *d)
+{
+    if (is_forwarded(d->h)) {
+        telpher_status status =
+            tp_mdr_forward(mdr, d->h, NULL, 0, d->params, d->params_len);
 
         if (status != TELPHER_OK) {
             tp_mdr_fail(mdr, status, "a message to all cannot be forwarded");
@@ -288,30 +313,31 @@ receive_work(telpher_mdr *mdr, telpher_msg *msg)
         }
     }
     if (msg->cookie == mdr) {
-        receive_staged(mdr, msg);
+        receive_staged(mdr, msg, d);
     } else {
-        (void)deliver(mdr, &d);
+        (void)deliver(mdr, d);
     }
 }
 
 static void
-receive_control(telpher_mdr *mdr, const telpher_msg *msg)
+receive_control(telpher_mdr *mdr, uint32_t from, const struct tp_mdr_delivery *d)
 {
-    const struct tp_mdr_header *h = msg->params;
-
-    switch (h->kind) {
+    switch (d->h->kind) {
+    case TP_MDR_EXIT:
+        tp_mdr_stop(mdr, d->h->at[0]);
+        break;
     case TP_MDR_PLACE:
-        tp_mdr_place_receive(mdr, h);
+        tp_mdr_place_receive(mdr, d->h);
         break;
     case TP_MDR_ARRIVED:
-        tp_mdr_arrived_receive(mdr, h);
+        tp_mdr_arrived_receive(mdr, d->h);
         break;
     case TP_MDR_HEARD:
     case TP_MDR_FORGET:
-        tp_mdr_heard_receive(mdr, h, msg->from);
+        tp_mdr_heard_receive(mdr, d->h, from);
         break;
     default:
-        tp_mdr_quiescence_receive(mdr, h, h + 1, msg->params_len - sizeof(*h));
+        tp_mdr_quiescence_receive(mdr, d->h, d->params, d->params_len);
         break;
     }
 }
@@ -320,9 +346,6 @@ receive_control(telpher_mdr *mdr, const telpher_msg *msg)
 static void
 end_posted(telpher_mdr *mdr, const telpher_msg *msg)
 {
-    if (msg->cookie == NULL) {
-        return;
-    }
     mdr->receiving--;
     if (msg->cookie != mdr) {
         ((struct tp_mdr_element *)msg->cookie)->uses--;
@@ -333,21 +356,27 @@ void
 tp_mdr_receive(telpher_context *ctx, telpher_msg *msg, void *user)
 {
     telpher_mdr *mdr = user;
-    const struct tp_mdr_header *h = msg->params;
+    const struct tp_mdr_short *brief = msg->params;
+    struct tp_mdr_header space;
+    struct tp_mdr_delivery d;
 
     (void)ctx;
-    end_posted(mdr, msg);
-    if (msg->params_len < sizeof(*h) || h->kind < TP_MDR_INVOKE ||
-        h->kind >= TP_MDR_KINDS) {
+    if (msg->params_len >= sizeof(*brief) && brief->flags == TP_MDR_SHORT &&
+        msg->buffer_count == 0 && !mdr->exiting &&
+        tp_mdr_invoke_short(mdr, brief, msg->params_len - sizeof(*brief))) {
+        return;
+    }
+    if (msg->cookie != NULL) {
+        end_posted(mdr, msg);
+    }
+    if (tp_unlikely(!open_message(msg, &space, &d))) {
         tp_mdr_fail(mdr, TELPHER_ERR_PROTO, "process %u sends no message of mdr",
                     msg->from);
-    } else if (h->kind == TP_MDR_EXIT) {
-        tp_mdr_stop(mdr, h->at[0]);
-    } else if (mdr->exiting) {
+    } else if (tp_unlikely(mdr->exiting)) {
         free_staged(mdr, msg);
-    } else if (h->kind > TP_MDR_EXIT) {
-        receive_control(mdr, msg);
+    } else if (d.h->kind >= TP_MDR_EXIT) {
+        receive_control(mdr, msg->from, &d);
     } else {
-        receive_work(mdr, msg);
+        receive_work(mdr, msg, &d);
     }
 }

@@ -76,19 +76,11 @@ tp_mdr_index_of(const telpher_mdr_array *array, uint64_t key)
     return index;
 }
 
-struct tp_mdr_element *
-tp_mdr_find(const struct tp_mdr_array_state *a, telpher_mdr_index index)
-{
-    uint64_t key;
-
-    return tp_mdr_key(&a->proxy, index, &key) ? tp_map_get(&a->elements, key) : NULL;
-}
-
 void *
 telpher_mdr_local(telpher_mdr *mdr, const telpher_mdr_array *array,
                   telpher_mdr_index index)
 {
-    struct tp_mdr_array_state *a = tp_map_get(&mdr->arrays, array->id);
+    struct tp_mdr_array_state *a = tp_mdr_array_known(mdr, array->id);
     struct tp_mdr_element *e = a != NULL && a->created ? tp_mdr_find(a, index) : NULL;
 
     return e != NULL && !e->moving ? tp_mdr_self(e) : NULL;
@@ -97,7 +89,7 @@ telpher_mdr_local(telpher_mdr *mdr, const telpher_mdr_array *array,
 struct tp_mdr_element *
 tp_mdr_element_of_call(telpher_mdr_call *call)
 {
-    struct tp_mdr_array_state *a = tp_map_get(&call->mdr->arrays, call->array.id);
+    struct tp_mdr_array_state *a = tp_mdr_array_known(call->mdr, call->array.id);
     struct tp_mdr_element *e =
         call->self != NULL && a != NULL ? tp_mdr_find(a, call->index) : NULL;
 
@@ -146,13 +138,4 @@ tp_mdr_element_remove(struct tp_mdr_element *e)
     tp_mdr_channels_fini(e);
     tp_mdr_turns_fini(e);
     tp_free(e);
-}
-
-telpher_mdr_call
-tp_mdr_call_of(telpher_mdr *mdr, struct tp_mdr_element *e)
-{
-    return (telpher_mdr_call){.mdr = mdr,
-                              .self = tp_mdr_self(e),
-                              .array = e->array->proxy,
-                              .index = e->index};
 }

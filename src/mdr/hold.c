@@ -12,12 +12,12 @@ is_full(const telpher_mdr *mdr)
 }
 
 telpher_status
-tp_mdr_hold(telpher_mdr *mdr)
+tp_mdr_hold_back(telpher_mdr *mdr)
 {
     struct tp_light *light = mdr->lights.current;
     telpher_status status;
 
-    if (!is_full(mdr) || mdr->exiting) {
+    if (mdr->exiting) {
         return TELPHER_OK;
     }
     if (!tp_mdr_light_may_wait(mdr)) {

@@ -10,17 +10,18 @@
 
 /* ---- buffers ---- */
 
-static telpher_mdr_call
+static inline telpher_mdr_call
 call_of(telpher_mdr *mdr, struct tp_mdr_element *e, const struct tp_mdr_delivery *d)
 {
-    telpher_mdr_call call = tp_mdr_call_of(mdr, e);
-
-    call.params = d->params;
-    call.params_len = d->params_len;
-    call.buffers = d->buffers;
-    call.buffer_count = d->buffer_count;
-    call.status = d->status;
-    return call;
+    return (telpher_mdr_call){.mdr = mdr,
+                              .self = tp_mdr_self(e),
+                              .array = e->array->proxy,
+                              .index = e->index,
+                              .params = d->params,
+                              .params_len = d->params_len,
+                              .buffers = d->buffers,
+                              .buffer_count = d->buffer_count,
+                              .status = d->status};
 }
 
 /* Runs the post entry. @return OK, or TRUNCATED: it has too little room for a buffer */
@@ -124,12 +125,29 @@ start_light(telpher_mdr *mdr, struct tp_mdr_element *e, const telpher_mdr_entry 
     tp_mdr_light_start(mdr, call, entry->run, m);
 }
 
+static inline struct tp_mdr_where
+where_of(const telpher_mdr *mdr, const struct tp_mdr_element *e,
+         const telpher_mdr_entry *entry)
+{
+    return (struct tp_mdr_where){mdr->classes[e->array->proxy.class_id]->name,
+                                 entry->name, e->index};
+}
+
+static inline void
+run_measured(telpher_mdr *mdr, struct tp_mdr_element *e, const telpher_mdr_entry *entry,
+             telpher_mdr_call *call)
+{
+    uint64_t start = tp_mdr_measure(mdr, e);
+
+    entry->run(call);
+    tp_mdr_measured(e, start);
+}
+
 void
 tp_mdr_run_entry(telpher_mdr *mdr, struct tp_mdr_element *e,
                  const telpher_mdr_entry *entry, const struct tp_mdr_delivery *d)
 {
-    const struct tp_mdr_where where = {mdr->classes[e->array->proxy.class_id]->name,
-                                       entry->name, e->index};
+    const struct tp_mdr_where where = where_of(mdr, e, entry);
     const struct tp_mdr_where *outer = mdr->where;
     telpher_mdr_call call = call_of(mdr, e, d);
 
@@ -140,24 +158,54 @@ tp_mdr_run_entry(telpher_mdr *mdr, struct tp_mdr_element *e,
     if ((entry->flags & TELPHER_MDR_WAITS) != 0) {
         start_light(mdr, e, entry, &call, d);
     } else {
-        uint64_t start = tp_mdr_measure(mdr, e);
-
-        entry->run(&call);
-        tp_mdr_measured(mdr, e, start);
+        run_measured(mdr, e, entry, &call);
     }
     mdr->where = outer;
+}
+
+bool
+tp_mdr_invoke_short(telpher_mdr *mdr, const struct tp_mdr_short *s, size_t params_len)
+{
+    struct tp_mdr_array_state *a = tp_mdr_array_known(mdr, tp_mdr_long_array(s->array));
+    const struct tp_mdr_where *outer = mdr->where;
+    const telpher_mdr_entry *entry;
+    struct tp_mdr_element *e;
+    struct tp_mdr_where where;
+    telpher_mdr_call call;
+
+    if (a == NULL || !a->created || a->proxy.dims > 1 || tp_mdr_is_sparse(&a->proxy)) {
+        return false;
+    }
+    e = s->at >= 0 ? tp_map_get(&a->elements, (uint64_t)s->at)
+                   : NULL; /* tp_mdr_key() */
+    entry = tp_mdr_entry_for(mdr, &a->proxy, s->entry, params_len, 0);
+    if (e == NULL || e->moving || entry == NULL || entry->flags != 0) {
+        return false;
+    }
+    where = where_of(mdr, e, entry);
+    call = tp_mdr_call_of(mdr, e);
+    call.params = s + 1;
+    call.params_len = params_len;
+    mdr->where = &where;
+    run_measured(mdr, e, entry, &call);
+    mdr->where = outer;
+    mdr->done++;
+    return true;
 }
 
 const telpher_mdr_entry *
 tp_mdr_entry_of(telpher_mdr *mdr, const struct tp_mdr_array_state *a,
                 const struct tp_mdr_delivery *d)
 {
-    uint32_t entry = d->h->entry & 255u; /* TELPHER_MDR_ENTRIES, at most */
+    uint32_t number = d->h->entry & 255u; /* TELPHER_MDR_ENTRIES, at most */
+    const telpher_mdr_entry *entry =
+        tp_mdr_entry_for(mdr, &a->proxy, number, d->params_len, d->buffer_count);
 
-    return tp_mdr_check_call(mdr, &a->proxy, entry, d->params_len, d->buffer_count) ==
-                   TELPHER_OK
-               ? tp_mdr_find_entry(mdr, &a->proxy, entry)
-               : NULL;
+    if (tp_unlikely(entry == NULL)) {
+        (void)tp_mdr_refuse_call(mdr, &a->proxy, number, d->params_len,
+                                 d->buffer_count);
+    }
+    return entry;
 }
 
 /* A message for an element that is not here. @return true if it was sent on */

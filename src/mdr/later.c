@@ -2,19 +2,6 @@
 /* Work for a process that has no messages: invocations with a priority, then the idle function. */
 #include "mdr/object_int.h"
 
-#define MARK UINT32_C(0x80000000) /* of TELPHER_MDR_LATER() */
-
-uint32_t
-tp_mdr_split_entry(uint32_t entry, uint32_t *ret_priority)
-{
-    *ret_priority = entry >> 8 & 255;
-    if ((entry & MARK) == 0 || *ret_priority == 0 || (entry & ~MARK) > UINT16_MAX) {
-        *ret_priority = 0;
-        return entry;
-    }
-    return entry & 255;
-}
-
 void
 tp_mdr_later_push(telpher_mdr *mdr, struct tp_mdr_message *m)
 {

@@ -26,7 +26,7 @@ end_measure(struct tp_mdr_waiting_entry *e)
 {
     e->call.mdr->where = NULL;
     if (e->start != 0) {
-        tp_mdr_measured(e->call.mdr, e->message->element, e->start);
+        tp_mdr_measured(e->message->element, e->start);
     }
 }
 

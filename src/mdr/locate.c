@@ -182,7 +182,7 @@ tp_mdr_answer_place(telpher_mdr *mdr, const struct tp_mdr_element *e,
 void
 tp_mdr_place_receive(telpher_mdr *mdr, const struct tp_mdr_header *h)
 {
-    struct tp_mdr_array_state *a = tp_map_get(&mdr->arrays, h->id);
+    struct tp_mdr_array_state *a = tp_mdr_array_known(mdr, h->id);
     uint64_t key;
 
     if (a == NULL || !a->created || h->root >= mdr->size ||

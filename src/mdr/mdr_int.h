@@ -76,6 +76,7 @@ enum {
     TP_MDR_UNNUMBERED = 2,
     TP_MDR_HERE = 4,
     TP_MDR_MEMBERS = 8, /**< a broadcast to a section */
+    TP_MDR_SHORT = 16, /**< the message begins with a struct tp_mdr_short */
 };
 
 /** First bytes of every message. Processes of a job have the same architecture. */
@@ -91,6 +92,45 @@ struct tp_mdr_header {
                      broadcasts: the other half of the section's number */
 };
 _Static_assert(sizeof(struct tp_mdr_header) == 32, "parameters are aligned to 16");
+
+/** The same of most invocations: with few parameters they fit into one cache line of the
+ *  transport. The sender is the root. */
+struct tp_mdr_short {
+    uint8_t kind, flags; /**< INVOKE; TP_MDR_SHORT */
+    uint16_t entry;
+    uint32_t array; /**< its id: creator + 1 and counter, 16 bits each */
+    int32_t at; /**< first index, the others are 0 */
+    uint32_t moves;
+};
+_Static_assert(sizeof(struct tp_mdr_short) == 16, "parameters are aligned to 16");
+
+/** The number of an array in a short header; 0: it has none. */
+static inline uint32_t
+tp_mdr_short_array(uint64_t id)
+{
+    uint64_t creator = id >> 40, counter = id & (((uint64_t)1 << 40) - 1);
+
+    return creator <= UINT16_MAX && counter <= UINT16_MAX
+               ? (uint32_t)(creator << 16 | counter)
+               : 0;
+}
+
+static inline uint64_t
+tp_mdr_long_array(uint32_t number)
+{
+    return (uint64_t)(number >> 16) << 40 | (number & UINT16_MAX);
+}
+
+static inline struct tp_mdr_header
+tp_mdr_lengthen(const struct tp_mdr_short *s, uint32_t from)
+{
+    return (struct tp_mdr_header){.kind = s->kind,
+                                  .entry = s->entry,
+                                  .root = from,
+                                  .id = tp_mdr_long_array(s->array),
+                                  .at = {s->at, 0, 0},
+                                  .moves = s->moves};
+}
 
 /** A message that waits: for its array, a light thread, credits, or its turn. Parameters follow. */
 struct tp_mdr_message {
@@ -163,6 +203,7 @@ struct telpher_mdr {
     uint32_t op_count;
 
     struct tp_map arrays; /**< id to struct tp_mdr_array_state */
+    struct tp_mdr_array_state *last_array; /**< that tp_mdr_array_known() found */
     uint64_t array_counter;
     uint32_t section_counter;
     struct tp_list leaving; /**< elements that move or end */
@@ -214,10 +255,39 @@ void tp_mdr_stop(telpher_mdr *mdr, telpher_status status);
 /** The entry, or NULL with the text kept. */
 const telpher_mdr_entry *
 tp_mdr_find_entry(telpher_mdr *mdr, const telpher_mdr_array *array, uint32_t entry);
+/** @return the status for a wrong invocation, with the text kept */
+telpher_status tp_mdr_refuse_call(telpher_mdr *mdr, const telpher_mdr_array *array,
+                                  uint32_t entry, size_t params_len,
+                                  size_t buffer_count);
+
+/** The entry, if it takes such parameters and buffers; otherwise NULL. */
+static inline const telpher_mdr_entry *
+tp_mdr_entry_for(const telpher_mdr *mdr, const telpher_mdr_array *array, uint32_t entry,
+                 size_t params_len, size_t buffer_count)
+{
+    const telpher_mdr_class *def =
+        array->class_id < mdr->class_count ? mdr->classes[array->class_id] : NULL;
+    const telpher_mdr_entry *e =
+        def != NULL && entry < def->entry_count ? &def->entries[entry] : NULL;
+
+    return e != NULL &&
+                   (e->params_len == params_len ||
+                    e->params_len == TELPHER_MDR_ANY_LENGTH) &&
+                   (buffer_count == 0 ||
+                    (e->post != NULL && buffer_count <= TELPHER_MSG_BUFFERS))
+               ? e
+               : NULL;
+}
+
 /** Checks parameters and buffers of an invocation against the entry. */
-telpher_status tp_mdr_check_call(telpher_mdr *mdr, const telpher_mdr_array *array,
-                                 uint32_t entry, size_t params_len,
-                                 size_t buffer_count);
+static inline telpher_status
+tp_mdr_check_call(telpher_mdr *mdr, const telpher_mdr_array *array, uint32_t entry,
+                  size_t params_len, size_t buffer_count)
+{
+    return tp_mdr_entry_for(mdr, array, entry, params_len, buffer_count) != NULL
+               ? TELPHER_OK
+               : tp_mdr_refuse_call(mdr, array, entry, params_len, buffer_count);
+}
 
 /* ---- deliver.c ---- */
 

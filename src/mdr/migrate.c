@@ -192,7 +192,7 @@ tp_mdr_tell_arrived(telpher_mdr *mdr, struct tp_mdr_array_state *a, uint32_t ran
 void
 tp_mdr_arrived_receive(telpher_mdr *mdr, const struct tp_mdr_header *h)
 {
-    struct tp_mdr_array_state *a = tp_map_get(&mdr->arrays, h->id);
+    struct tp_mdr_array_state *a = tp_mdr_array_known(mdr, h->id);
 
     if (a == NULL || a->away == 0) {
         tp_mdr_fail(mdr, TELPHER_ERR_PROTO, "an element arrived that did not leave");

@@ -157,6 +157,18 @@ struct tp_mdr_delivery {
 
 /** The state of an array, made if this process has not heard of it. NULL: no memory */
 struct tp_mdr_array_state *tp_mdr_array_of(telpher_mdr *mdr, uint64_t id);
+/** The same, or NULL if this process has not heard of it. */
+static inline struct tp_mdr_array_state *
+tp_mdr_array_known(telpher_mdr *mdr, uint64_t id)
+{
+    struct tp_mdr_array_state *a = mdr->last_array;
+
+    if (a == NULL || a->proxy.id != id) {
+        a = tp_map_get(&mdr->arrays, id);
+        mdr->last_array = a;
+    }
+    return a;
+}
 /** Number of elements. */
 uint64_t tp_mdr_total(const telpher_mdr *mdr, const telpher_mdr_array *array);
 /** True if elements are inserted. */
@@ -182,8 +194,17 @@ bool tp_mdr_key(const telpher_mdr_array *array, telpher_mdr_index index,
                 uint64_t *ret_key);
 telpher_mdr_index tp_mdr_index_of(const telpher_mdr_array *array, uint64_t key);
 /** The element if it is in this process, unpacked or not, otherwise NULL. */
-struct tp_mdr_element *tp_mdr_find(const struct tp_mdr_array_state *a,
-                                   telpher_mdr_index index);
+static inline struct tp_mdr_element *
+tp_mdr_find(const struct tp_mdr_array_state *a, telpher_mdr_index index)
+{
+    uint64_t key = (uint64_t)index.at[0];
+
+    if (a->proxy.dims == 1 && (index.at[1] | index.at[2]) == 0 && index.at[0] >= 0 &&
+        index.at[0] < a->proxy.extent[0]) {
+        return tp_map_get(&a->elements, key); /* as of tp_mdr_key() */
+    }
+    return tp_mdr_key(&a->proxy, index, &key) ? tp_map_get(&a->elements, key) : NULL;
+}
 /** The element of a call, or NULL with the text kept. */
 struct tp_mdr_element *tp_mdr_element_of_call(telpher_mdr_call *call);
 /** Adds an element whose object is zeros. NULL: no memory */
@@ -193,7 +214,14 @@ struct tp_mdr_element *tp_mdr_element_add(telpher_mdr *mdr,
 /** Takes an element out and frees it; its `destroy` ran. */
 void tp_mdr_element_remove(struct tp_mdr_element *e);
 /** A call without parameters. */
-telpher_mdr_call tp_mdr_call_of(telpher_mdr *mdr, struct tp_mdr_element *e);
+static inline telpher_mdr_call
+tp_mdr_call_of(telpher_mdr *mdr, struct tp_mdr_element *e)
+{
+    return (telpher_mdr_call){.mdr = mdr,
+                              .self = tp_mdr_self(e),
+                              .array = e->array->proxy,
+                              .index = e->index};
+}
 
 /* ---- locate.c ---- */
 
@@ -237,6 +265,9 @@ void tp_mdr_run_entry(telpher_mdr *mdr, struct tp_mdr_element *e,
  *  @return false: it has too little room, an error once they are here */
 bool tp_mdr_run_post(telpher_mdr *mdr, struct tp_mdr_element *e,
                      const telpher_mdr_entry *entry, const struct tp_mdr_delivery *d);
+/** Handles an invocation with a short header, if it can run at once. */
+bool tp_mdr_invoke_short(telpher_mdr *mdr, const struct tp_mdr_short *s,
+                         size_t params_len);
 /** Handles INVOKE and CHANNEL. @return false: the message was kept and is not done */
 bool tp_mdr_invoke_one(telpher_mdr *mdr, struct tp_mdr_array_state *a,
                        struct tp_mdr_delivery *d);

@@ -238,9 +238,15 @@ run_turn(telpher_mdr *mdr)
     bool worked = tp_mdr_lights_run(mdr);
 
     worked = (!mdr->exiting && run_local(mdr)) || worked;
-    worked = tp_mdr_flush(mdr) || worked;
-    worked = tp_mdr_leave(mdr) || worked;
-    worked = tp_mdr_sync_reports(mdr) || worked;
+    if (mdr->queued != 0) {
+        worked = tp_mdr_flush(mdr) || worked;
+    }
+    if (!tp_list_is_empty(&mdr->leaving)) {
+        worked = tp_mdr_leave(mdr) || worked;
+    }
+    if (mdr->synced) {
+        worked = tp_mdr_sync_reports(mdr) || worked;
+    }
     worked = tp_mdr_hold_progress(mdr, worked) || worked;
     if (++mdr->turns % TURNS == 0) {
         check_peers(mdr);

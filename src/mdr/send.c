@@ -7,6 +7,11 @@
 
 #include "base/alloc.h"
 
+/* [bytes] of parameters that every transport takes. */
+#define SURE 512
+/* [bytes] of parameters after a short header. */
+#define SHORT_MAX 480
+
 /* A message with room for parameters. */
 static struct tp_mdr_message *
 allocate(telpher_mdr *mdr, const struct tp_mdr_header *h, size_t params_len)
@@ -180,8 +185,12 @@ send_work(telpher_mdr *mdr, uint32_t rank, const struct tp_mdr_outgoing *o)
 static bool
 fits(const telpher_mdr *mdr, uint32_t rank, size_t head_len, size_t params_len)
 {
-    size_t max = telpher_msg_params_max(mdr->ctx, rank);
+    size_t max;
 
+    if (head_len + params_len <= SURE) {
+        return true;
+    }
+    max = telpher_msg_params_max(mdr->ctx, rank);
     return max == 0 || params_len <= max - sizeof(struct tp_mdr_header) - head_len;
 }
 
@@ -325,14 +334,18 @@ static uint32_t
 rank_for(telpher_mdr *mdr, const telpher_mdr_array *array, telpher_mdr_index index,
          uint32_t *ret_moves)
 {
-    uint32_t home = telpher_mdr_home(mdr, array, index);
+    uint32_t home;
     const struct tp_mdr_array_state *a;
 
     *ret_moves = 0;
+    if (array->dims == 0 && (index.at[1] | index.at[2]) == 0) { /* a group */
+        return (uint32_t)index.at[0] < mdr->size ? (uint32_t)index.at[0] : UINT32_MAX;
+    }
+    home = telpher_mdr_home(mdr, array, index);
     if (home == UINT32_MAX || !tp_mdr_is_mobile(mdr, array)) {
         return home;
     }
-    a = tp_map_get(&mdr->arrays, array->id);
+    a = tp_mdr_array_known(mdr, array->id);
     if (a == NULL || !a->created) {
         return home;
     }
@@ -387,6 +400,44 @@ telpher_mdr_invoke_typed(telpher_mdr *mdr, const telpher_mdr_array *array,
                               NULL);
 }
 
+/* A message with a short header that can leave at once. @return false: there is no such message,
+ * or it has to wait */
+static bool
+send_short(telpher_mdr *mdr, const telpher_mdr_array *array, telpher_mdr_index index,
+           uint32_t entry, const void *params, size_t len)
+{
+    struct {
+        struct tp_mdr_short h;
+        _Alignas(16) uint8_t params[SHORT_MAX];
+    } block;
+    uint32_t number = tp_mdr_short_array(array->id), moves, rank;
+
+    if (len > SHORT_MAX || number == 0 || (index.at[1] | index.at[2]) != 0 ||
+        tp_mdr_entry_for(mdr, array, entry, len, 0) == NULL || mdr->exiting) {
+        return false;
+    }
+    rank = rank_for(mdr, array, index, &moves);
+    if (rank >= mdr->size || rank == mdr->rank ||
+        !tp_list_is_empty(&mdr->out[rank].queue)) {
+        return false;
+    }
+    block.h = (struct tp_mdr_short){.kind = TP_MDR_INVOKE,
+                                    .flags = TP_MDR_SHORT,
+                                    .entry = (uint16_t)entry,
+                                    .array = number,
+                                    .at = index.at[0],
+                                    .moves = moves};
+    if (len != 0) {
+        memcpy(block.params, params, len);
+    }
+    if (telpher_msg_send(mdr->ctx, rank, TP_MDR_WORK_HANDLER, &block,
+                         sizeof(block.h) + len, NULL, 0, NULL, NULL) != TELPHER_OK) {
+        return false; /* the general way fails as well, and says why */
+    }
+    mdr->sent++;
+    return true;
+}
+
 telpher_status
 telpher_mdr_invoke(telpher_mdr *mdr, const telpher_mdr_array *array,
                    telpher_mdr_index index, uint32_t entry, const void *params,
@@ -395,9 +446,15 @@ telpher_mdr_invoke(telpher_mdr *mdr, const telpher_mdr_array *array,
 {
     telpher_status status = tp_mdr_hold(mdr);
 
-    return status == TELPHER_OK ? tp_mdr_invoke(mdr, array, index, entry, params,
-                                                params_len, buffers, buffer_count, xfer)
-                                : status;
+    if (status != TELPHER_OK) {
+        return status;
+    }
+    if (buffer_count == 0 && xfer == NULL &&
+        send_short(mdr, array, index, entry, params, params_len)) {
+        return TELPHER_OK;
+    }
+    return tp_mdr_invoke(mdr, array, index, entry, params, params_len, buffers,
+                         buffer_count, xfer);
 }
 
 telpher_status

@@ -9,26 +9,6 @@
 
 #define MIN_CAPACITY 16
 
-struct tp_map_slot {
-    uint64_t key;
-    void *value; /* NULL = empty, GRAVE = removed */
-};
-
-static char grave;
-#define GRAVE ((void *)&grave)
-
-/* Mixes every bit of the key into the low ones, since ids differ in few bits. */
-static size_t
-slot_of(const struct tp_map *map, uint64_t key)
-{
-    key ^= key >> 32;
-    key *= 0x9e3779b97f4a7c15u;
-    key ^= key >> 29;
-    key *= 0xbf58476d1ce4e5b9u;
-    key ^= key >> 32;
-    return (size_t)key & (map->capacity - 1);
-}
-
 void
 tp_map_init(struct tp_map *map)
 {
@@ -42,32 +22,13 @@ tp_map_fini(struct tp_map *map)
     tp_map_init(map);
 }
 
-/* The slot that holds @p key, or NULL. */
-static struct tp_map_slot *
-find(const struct tp_map *map, uint64_t key)
-{
-    if (map->capacity == 0) {
-        return NULL;
-    }
-    for (size_t i = slot_of(map, key);; i = (i + 1) & (map->capacity - 1)) {
-        struct tp_map_slot *slot = &map->slots[i];
-
-        if (slot->value == NULL) {
-            return NULL;
-        }
-        if (slot->key == key && slot->value != GRAVE) {
-            return slot;
-        }
-    }
-}
-
 /* Puts a key that is not there into the first free slot; the table has room. */
 static void
 place(struct tp_map *map, uint64_t key, void *value)
 {
-    size_t i = slot_of(map, key);
+    size_t i = tp_map_slot_of(map, key);
 
-    while (map->slots[i].value != NULL && map->slots[i].value != GRAVE) {
+    while (map->slots[i].value != NULL && map->slots[i].value != TP_MAP_GRAVE) {
         i = (i + 1) & (map->capacity - 1);
     }
     map->used += map->slots[i].value == NULL;
@@ -123,7 +84,7 @@ tp_map_put(struct tp_map *map, uint64_t key, void *value)
     telpher_status status;
 
     tp_assert(value != NULL);
-    if (find(map, key) != NULL) {
+    if (tp_map_find(map, key) != NULL) {
         return TELPHER_ERR_EXISTS;
     }
     status = tp_map_reserve(map, 1);
@@ -134,17 +95,9 @@ tp_map_put(struct tp_map *map, uint64_t key, void *value)
 }
 
 void *
-tp_map_get(const struct tp_map *map, uint64_t key)
-{
-    struct tp_map_slot *slot = find(map, key);
-
-    return slot != NULL ? slot->value : NULL;
-}
-
-void *
 tp_map_remove(struct tp_map *map, uint64_t key)
 {
-    struct tp_map_slot *slot = find(map, key);
+    struct tp_map_slot *slot = tp_map_find(map, key);
     size_t mask = map->capacity - 1;
     size_t i;
     void *value;
@@ -153,12 +106,12 @@ tp_map_remove(struct tp_map *map, uint64_t key)
         return NULL;
     }
     value = slot->value;
-    slot->value = GRAVE;
+    slot->value = TP_MAP_GRAVE;
     map->count--;
     /* A tombstone before an empty slot has no use; nor do tombstones just before it. */
     i = (size_t)(slot - map->slots);
     if (map->slots[(i + 1) & mask].value == NULL) {
-        for (; map->slots[i].value == GRAVE; i = (i - 1) & mask) {
+        for (; map->slots[i].value == TP_MAP_GRAVE; i = (i - 1) & mask) {
             map->slots[i].value = NULL;
             map->used--;
         }
@@ -179,7 +132,7 @@ tp_map_next(const struct tp_map *map, size_t *cursor, uint64_t *ret_key,
     for (; *cursor < map->capacity; (*cursor)++) {
         const struct tp_map_slot *slot = &map->slots[*cursor];
 
-        if (slot->value == NULL || slot->value == GRAVE) {
+        if (slot->value == NULL || slot->value == TP_MAP_GRAVE) {
             continue;
         }
         if (ret_key != NULL) {

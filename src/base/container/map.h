@@ -13,7 +13,12 @@
 #include <stdint.h>
 #include <telpher/status.h>
 
-struct tp_map_slot;
+/** Private. */
+struct tp_map_slot {
+    uint64_t key;
+    void *value; /* NULL: empty; TP_MAP_GRAVE: removed */
+};
+#define TP_MAP_GRAVE ((void *)UINTPTR_MAX)
 
 /** Private members; {0} is an empty map. */
 struct tp_map {
@@ -35,8 +40,45 @@ void tp_map_fini(struct tp_map *map);
  */
 telpher_status tp_map_put(struct tp_map *map, uint64_t key, void *value);
 
-/** The pointer under @p key, or NULL. */
-void *tp_map_get(const struct tp_map *map, uint64_t key);
+/** Private. Mixes every bit of the key into the low ones, since ids differ in few bits. */
+static inline size_t
+tp_map_slot_of(const struct tp_map *map, uint64_t key)
+{
+    key ^= key >> 32;
+    key *= 0x9e3779b97f4a7c15u;
+    key ^= key >> 29;
+    key *= 0xbf58476d1ce4e5b9u;
+    key ^= key >> 32;
+    return (size_t)key & (map->capacity - 1);
+}
+
+/** Private. The slot that holds @p key, or NULL. */
+static inline struct tp_map_slot *
+tp_map_find(const struct tp_map *map, uint64_t key)
+{
+    if (map->capacity == 0) {
+        return NULL;
+    }
+    for (size_t i = tp_map_slot_of(map, key);; i = (i + 1) & (map->capacity - 1)) {
+        struct tp_map_slot *slot = &map->slots[i];
+
+        if (slot->value == NULL) {
+            return NULL;
+        }
+        if (slot->key == key && slot->value != TP_MAP_GRAVE) {
+            return slot;
+        }
+    }
+}
+
+/** The pointer under @p key, or NULL. Inline: messages are dispatched by it. */
+static inline void *
+tp_map_get(const struct tp_map *map, uint64_t key)
+{
+    struct tp_map_slot *slot = tp_map_find(map, key);
+
+    return slot != NULL ? slot->value : NULL;
+}
 
 /** Takes @p key out and returns its pointer; NULL if it was not there. */
 void *tp_map_remove(struct tp_map *map, uint64_t key);

@@ -137,7 +137,7 @@ find_link(struct tp_net *net, uint32_t peer)
     return link == NULL || link->ending || link->out.ring == NULL ? NULL : link;
 }
 
-/* Copies the usual header length inline, without a call of memcpy. */
+/* Copies the usual lengths inline, without a call of memcpy. */
 static inline void
 copy_short(uint8_t *dst, const void *src, size_t len)
 {
@@ -145,6 +145,10 @@ copy_short(uint8_t *dst, const void *src, size_t len)
         memcpy(dst, src, 32);
     } else if (len == 8) {
         memcpy(dst, src, 8);
+    } else if (len == 24) { /* short header of an object's message, and 8 bytes */
+        memcpy(dst, src, 8);
+        memcpy(dst + 8, (const uint8_t *)src + 8, 8);
+        memcpy(dst + 16, (const uint8_t *)src + 16, 8);
     } else if (len != 0) {
         memcpy(dst, src, len);
     }
