@@ -14,7 +14,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/** What the user asked for. */
+/** Command-line options. */
 struct bench_settings {
     const char *platform; /**< part of its name, "!" and what is no part of it, or "" */
     int device; /**< index on the platform */

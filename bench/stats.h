@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is said of a set of samples: order statistics, since the mean of latencies on a
- * busy machine says little. */
+/* Order statistics of a set of samples, since the mean of latencies on a busy machine
+ * says little. */
 #ifndef BENCH_STATS_H
 #define BENCH_STATS_H
 

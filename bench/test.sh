@@ -289,7 +289,7 @@ notified() {
     fi
 }
 
-# What D is, banks of an FPGA with a driver that records, mappings of devices; each error says what is missing.
+# Kinds of memory for D, banks of an FPGA with a recording driver, mappings of devices; each error says what is missing.
 memories() {
     if ! "$bench" ocl --discover --platform "Portable Computing Language" >/dev/null 2>&1; then
         echo "skipped: no OpenCL platform called Portable Computing Language (package pocl-opencl-icd)"

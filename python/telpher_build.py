@@ -23,7 +23,7 @@ HEADERS = """
 #include <telpher/interop/opencl.h>
 """
 
-# What C code of mdr calls in Python, and constants that are macros.
+# Python functions that C code of mdr calls, and constants that are macros.
 EXTRA = """
 #define TELPHER_MDR_ANY_LENGTH ...
 #define TELPHER_MSG_BUFFERS ...

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of the telpher command share. */
+/* Declarations shared by the files of the telpher command. */
 #ifndef TELPHER_TOOLS_TELPHER_H
 #define TELPHER_TOOLS_TELPHER_H
 

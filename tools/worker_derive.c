@@ -134,7 +134,7 @@ put_array(struct text *t, Dwarf_Die *type, int depth)
     }
 }
 
-/* What is packed or aligned by hand lies elsewhere than the letters say. */
+/* Members of packed or aligned structs lie at other offsets than the letters imply. */
 static void
 put_struct(struct text *t, Dwarf_Die *type, int depth)
 {

@@ -16,7 +16,7 @@
 
 enum { LAUNCH_KERNELS_MAX = 256, LAUNCH_SPAWNS_MAX = 64, LAUNCH_WORKERS_MAX = 1024 };
 
-/** What the user asked for. */
+/** Command-line options. */
 struct launch_options {
     int workers; /**< of this launch: its last processes; with spawn: to be spawned */
     bool spawn; /**< workers by MPI_Comm_spawn() */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What workers of telpher-bench launch run. */
+/* Kernels of telpher-bench launch. */
 #include <telpher/offload.h>
 
 #include "bench/launch/launch.h"

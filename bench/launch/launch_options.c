@@ -8,7 +8,7 @@ static const char usage[] =
     "usage: mpirun -n P+C telpher-bench launch --workers C [OPTION]...\n"
     "       mpirun -n P telpher-bench launch --workers C --spawn [OPTION]...\n"
     "       telpher-bench launch --figures [OPTION]...\n\n"
-    "What it costs P processes to start kernels of five doubles on C workers: the\n"
+    "Measures how P processes start kernels of five doubles on C workers: the\n"
     "call (inject), until the last worker enters the last kernel (launch), until it\n"
     "has left it (done); one call each and in one batch, beside protocols by hand\n"
     "with one broadcast and, as in the paper, two. --figures starts many launches,\n"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What telpher-bench launch has measured, as a table or one JSON object a line. */
+/* Prints results of telpher-bench launch, as a table or one JSON object a line. */
 #ifndef BENCH_LAUNCH_REPORT_H
 #define BENCH_LAUNCH_REPORT_H
 

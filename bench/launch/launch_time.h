@@ -18,7 +18,7 @@
 /** [us] on the clock of this process. */
 double launch_now_us(void);
 
-/** What another process's clock shows more than that of process 0. */
+/** Offset of another process's clock to that of process 0. */
 struct launch_clock {
     double offset_us; /**< 0 on the same machine */
     double measured_us; /**< the same as round trips have it */

@@ -14,7 +14,7 @@
 
 #define LAUNCH_LAST 6.0
 
-/** What a worker noted; all that fetch asks for. */
+/** A worker's measurements, returned by the kernel fetch. */
 struct launch_stamp {
     double entry_us, exit_us; /**< of the last kernel, on the worker's clock */
     double kernels; /**< that ran since the last fetch */

@@ -88,7 +88,7 @@ test_one(struct bench_work *w)
     return bench_mpi_good(MPI_Test(&s.request, &done, MPI_STATUS_IGNORE));
 }
 
-/* What each rank sends. */
+/* The send buffer of this rank. */
 static void *
 mine(struct bench_work *w)
 {

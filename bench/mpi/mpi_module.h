@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What telpher-bench needs of an MPI, without its types: the sources of bench/mpi are compiled
- * once for each implementation, since what their mpi.h call alike differs, and loaded when used.
+ * Interface to an MPI, without its types: the sources of bench/mpi are compiled once for each
+ * implementation, since the types and constants of mpi.h differ, and loaded when used.
  * Every call gives false if MPI failed. Lengths are at most INT_MAX.
  */
 #ifndef BENCH_MPI_MODULE_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of telpher-bench notified share: what is wanted, the kernels, the rows. */
+/* Shared by the files of telpher-bench notified: options, kernels, rows. */
 #ifndef BENCH_NOTIFIED_JOB_H
 #define BENCH_NOTIFIED_JOB_H
 
@@ -11,7 +11,7 @@
 
 enum { NOTIFIED_TRIPS = 100, NOTIFIED_WINDOW = 64 }; /* in a row, of a sample */
 
-/** What is wanted, and memory for it. */
+/** Options of the benchmark, and its memory. */
 struct notified {
     int samples, warmup;
     int ranks; /* of the bandwidth tests, two at least */
@@ -24,7 +24,7 @@ struct notified {
     uint8_t *memory; /* two pieces of bytes for each rank */
 };
 
-/** What is sent to and fro. */
+/** Operation of the ping-pong. */
 enum notified_what {
     NOTIFIED_PUT_4,
     NOTIFIED_PUT_SAME,

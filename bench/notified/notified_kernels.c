@@ -87,7 +87,7 @@ TELPHER_RMA_KERNEL(notified_pingpong)
 
 /* ---- bandwidth: some ranks put windows of messages into others ---- */
 
-/* What the window's last message carries is looked at. */
+/* Compares the content of the window's last message. */
 static void
 check_window(telpher_rma *rma, const struct job *job, const uint8_t *in, uint32_t from)
 {

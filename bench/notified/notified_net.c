@@ -36,7 +36,7 @@ static const struct way ways[] = {
      "6.0 (MPI) remote", "7.2 (MPI) remote"},
 };
 
-/** What both processes do. */
+/** A measurement that runs in both processes. */
 typedef bool (*part_fn)(const struct notified *n, telpher_context *ctx,
                         const struct way *way);
 

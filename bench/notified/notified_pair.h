@@ -10,7 +10,7 @@
 /** True if libtelpher has @p transport. */
 bool notified_has(const char *transport);
 
-/** What both processes do; the first one's context has rank 0. */
+/** Runs in both processes; the first one's context has rank 0. */
 typedef bool (*notified_pair_fn)(telpher_context *ctx, void *arg);
 
 /** Runs @p fn in this process and in a child, joined by @p transport.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the OpenCL cases share: a session (platform, device, context, queue, kernels)
+/* Shared by the OpenCL cases: a session (platform, device, context, queue, kernels)
  * and error texts. */
 #ifndef BENCH_CLUTIL_H
 #define BENCH_CLUTIL_H

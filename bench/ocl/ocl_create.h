@@ -23,7 +23,7 @@ bool ocl_run_build_cached(void *session, double *own_us);
 
 /** Runs this program again with `--discover`, which prints the time it took. */
 bool ocl_run_discovery(void *session, double *own_us);
-/** What that other process does. Prints "discovered US"; returns an exit status. */
+/** Main function of that process. Prints "discovered US"; returns an exit status. */
 int ocl_discover_main(const char *platform, int device);
 
 #endif

@@ -27,7 +27,7 @@ enum ranks_graph { RANKS_TTY, RANKS_PNG, RANKS_PDF, RANKS_GRAPHS };
 enum { RANKS_DIMS = 8 }; /* of a cartesian neighborhood at most */
 enum ranks_format { RANKS_TEXT, RANKS_JSON, RANKS_CSV };
 
-/** What the user asked for. */
+/** Command-line options. */
 struct ranks_options {
     size_t min_bytes, max_bytes;
     int iterations; /* 0: by size */
@@ -75,7 +75,7 @@ struct ranks_job {
     void (*join)(struct ranks_pair *p);
     void (*leave)(struct ranks_pair *p);
     void (*barrier)(struct ranks_pair *p);
-    /** What carries data to the peer, for the table's head. */
+    /** Name of the transport to the peer, for the table's head. */
     const char *(*transport)(struct ranks_pair *p);
     /** NULL: nothing but what ways do. */
     const struct bench_call *(*find_call)(const char *name);
@@ -230,7 +230,7 @@ enum {
     RANKS_LOCKS = 32 /* OSU's default: a window of MPI_Win_create(), locked each time */
 };
 
-/** What is measured: an entry of patterns.def. */
+/** A benchmark: an entry of patterns.def. */
 struct ranks_pattern {
     const char *name, *title;
     enum ranks_kind kind;
@@ -314,7 +314,7 @@ void ranks_show_head(const struct ranks_pattern *pattern, const struct ranks_way
 void ranks_show_row(const struct ranks_pattern *pattern, const struct ranks_way *way,
                     struct ranks_pair *p, const double *samples,
                     const struct bench_stats *s, const struct ranks_overlap *overlap);
-/** What follows the last row. */
+/** Prints the lines after the last row. */
 void ranks_show_tail(struct ranks_pair *p);
 void ranks_show_start(const struct ranks_pattern *pattern, struct ranks_pair *p);
 

@@ -283,7 +283,7 @@ ranks_fill(struct ranks_pair *p, const struct ranks_pattern *pattern)
 
 /* ---- receiving ---- */
 
-/* Who sent block @p i. */
+/* The sender of block @p i. */
 static struct block
 sender_of(const struct ranks_pattern *pattern, const struct bench_work *w, int i)
 {

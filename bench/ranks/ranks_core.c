@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What ranks of Telpher do under the names of patterns besides their ways: barriers, puts and
- * gets without notification, and the figures of all ranks brought together at rank 0.
+ * Operations of patterns for ranks of Telpher: barriers, puts and gets without notification,
+ * and the reduction of all ranks' figures at rank 0.
  */
 #include "bench/ranks/ranks_core.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the runtimes nccl and nvshmem share: a library that is loaded, and a stream of this rank's GPU. */
+/* Shared by the runtimes nccl and nvshmem: a loaded library, and a stream of this rank's GPU. */
 #ifndef BENCH_RANKS_GPU_H
 #define BENCH_RANKS_GPU_H
 

@@ -93,7 +93,7 @@ count_cuda(void)
                : 0;
 }
 
-/* What TELPHER_MAPPING has for that rank of this machine; "" without one. */
+/* Gives the entry of TELPHER_MAPPING for a rank of this machine; "" without one. */
 static void
 find_entry(uint32_t rank, char *text, size_t size)
 {

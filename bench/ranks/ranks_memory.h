@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What D is, by its name in option -d, and the banks B (HBM) and P (PLRAM) of an FPGA. */
+/* Kinds of memory for the letter D, by option -d, and banks B (HBM) and P (PLRAM) of an FPGA. */
 #ifndef BENCH_RANKS_MEMORY_H
 #define BENCH_RANKS_MEMORY_H
 

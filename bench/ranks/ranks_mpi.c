@@ -180,7 +180,7 @@ ranks_context_alone(const char *transports, telpher_context **ret_ctx,
     return telpher_context_create(&params, ret_ctx, err);
 }
 
-/* What libtelpher-mpi-device adds to an MPI: it takes memory of the kinds of its context. */
+/* The context of libtelpher-mpi-device, whose kinds of memory MPI calls then accept. */
 static telpher_context *
 device_context(void)
 {

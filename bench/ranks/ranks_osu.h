@@ -6,7 +6,7 @@
 #include "bench/ranks/ranks.h"
 #include "tools/cli.h"
 
-/** What needs the pattern, or other options, to be judged. */
+/** Options whose checks depend on the pattern or on other options. */
 struct ranks_osu_given {
     int rate, pairs; /* rate -1, pairs 0: not given */
     const char *layout, *neighbors; /* values of -D and -N; NULL: not given */

@@ -5,7 +5,7 @@
 
 #include "bench/ranks/ranks.h"
 
-/** What all ranks say together, of rank 0 if the job cannot reduce. */
+/** Figures over all ranks; those of rank 0 if the job cannot reduce. */
 struct ranks_row {
     double median, mean, p90, p99; /* us: mean over the ranks */
     double least, most; /* of their medians, or of their means in OSU's output */

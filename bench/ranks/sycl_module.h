@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What telpher-bench needs of a SYCL runtime: sycl::buffer over OpenCL buffers (DPC++) or over
+ * Interface to a SYCL runtime: sycl::buffer over OpenCL buffers (DPC++) or over
  * memory of a CPU's device (AdaptiveCpp), and copies to and from them as a SYCL program writes
  * them. The module is compiled where SYCL's headers are, and loaded by -d sycl. Calls give NULL
  * or false on failure, then error() says why.

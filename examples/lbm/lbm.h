@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the parts of the flow example share: the flow itself (lbm.c), what is done with
- * its result (field.c: files, comparison, picture), and the command line (main.c). */
+/* Shared by the parts of the flow example: the flow (lbm.c), use of its result (field.c:
+ * files, comparison, picture), and the command line (main.c). */
 #ifndef LBM_H
 #define LBM_H
 
@@ -27,7 +27,7 @@ struct lbm_field {
     float *u;
 };
 
-/** What to run, and on what. */
+/** The flow and the devices that run it. */
 struct lbm_options {
     struct lbm_flow flow;
     const char *platform; /**< its index, or a part of its name */
@@ -40,7 +40,7 @@ struct lbm_options {
 /** Prints both to stderr and ends the program. */
 _Noreturn void lbm_fail(const char *message, const char *detail);
 
-/** What a run took; the mean of all devices. */
+/** Duration of a run; the mean of all devices. */
 struct lbm_figures {
     int devices;
     double seconds;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the run of the flow (lbm.c) and its set-up (strips.c) share: the strips of the channel. */
+/* Strips of the channel, shared by the run of the flow (lbm.c) and its set-up (strips.c). */
 #ifndef LBM_STRIPS_H
 #define LBM_STRIPS_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the examples share: rows of doubles, cut as telpher_block_first() does. */
+/* Shared by the examples: rows of doubles, cut as telpher_block_first() does. */
 #ifndef OFFLOAD_ROWS_H
 #define OFFLOAD_ROWS_H
 

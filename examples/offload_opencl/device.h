@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a worker of offload_opencl says of its device. */
+/* A worker's device, as workers of offload_opencl report it. */
 #ifndef OFFLOAD_OPENCL_DEVICE_H
 #define OFFLOAD_OPENCL_DEVICE_H
 

@@ -8,7 +8,7 @@
 
 #include "phases.h"
 
-/** What is timed, in turns; from TWO_MODEL on a form of two models for each way. */
+/** Forms timed in turns; from TWO_MODEL on a form of two models for each way. */
 enum form { OURS, COMPUTES, SENDS, TWO_MODEL };
 enum { WAYS_MAX = 4, FORMS_MAX = TWO_MODEL + WAYS_MAX };
 
@@ -101,7 +101,7 @@ interval_of(double *ms, uint32_t count)
     return i;
 }
 
-/* What of the shorter one of computing and sending is hidden behind the other. */
+/* The part of the shorter of computing and sending that overlaps the other. */
 static double
 overlap_of(const struct interval *forms)
 {

@@ -56,7 +56,7 @@ struct data {
 
 /* ---- one particle ---- */
 
-/* What of a particle pushes others. */
+/* The part of a particle that acts on others. */
 struct source {
     double x, y;
     uint64_t id;
@@ -178,8 +178,8 @@ candidate(const struct place *p, uint32_t s, const uint32_t counts[3], uint32_t 
     return &from[n].p[i];
 }
 
-/* What lies in segment @p s now. Each lane has some candidates in a row, and begins behind what
- * those before it found. */
+/* Collects the particles of segment @p s. Each lane has consecutive candidates, and writes
+ * after the particles that earlier lanes found. */
 TELPHER_RMA_FN static int
 gather(const struct place *p, uint32_t s)
 {
@@ -332,7 +332,7 @@ STUDY_PHASE(move_phase)
     move_own(&p);
 }
 
-/* What does not fit is missing in the end. */
+/* Particles that do not fit are dropped; the check at the end finds it. */
 STUDY_PHASE(gather_phase)
 {
     struct place p = place_of(rma);

@@ -15,7 +15,7 @@ struct study_shape {
     uint32_t ranks, devices, lanes;
 };
 
-/** What phase @p lane of rank @p rank is told; no call of device.h works with it. */
+/** The argument of a phase for @p lane of rank @p rank; not valid in calls of device.h. */
 TELPHER_RMA_FN_BOTH static inline telpher_rma
 study_lane(struct study_shape shape, void *data, uint32_t rank, uint32_t lane)
 {
@@ -63,7 +63,7 @@ typedef void (*study_phase)(telpher_rma *rma, uint32_t step);
 #define study_sync(rma) ((rma)->calls != NULL ? (void)telpher_rma_sync(rma) : (void)0)
 #endif
 
-/** Who launches. */
+/** The host side of a launch. */
 typedef struct study_host study_host;
 
 /** The name of way @p way to launch and copy, from 0; NULL: no such way here. */

@@ -362,7 +362,7 @@ begin_exchange(study_host *host)
     }
 }
 
-/* Who gets something goes on behind it. */
+/* Receivers of an exchange continue after it. */
 static void
 end_exchange(study_host *host)
 {

@@ -256,7 +256,7 @@ lower_rows(const struct place *p)
     return p->first == 1 && p->me > 0 ? p->first + 1 : p->last + 1;
 }
 
-/* What a neighbour needs comes first, what needs a neighbour's row comes last where that can be. */
+/* Computes rows that a neighbour needs first, rows that need a neighbour's row last if possible. */
 TELPHER_RMA_FN static void
 step_laplacian(const struct place *p, int computes, int sends)
 {

@@ -121,7 +121,7 @@ study_parse(int argc, char **argv, struct study *study)
 #ifdef __CUDACC__
 
 /* Memory that the GPU and the host share, in large pieces: the driver takes long over each.
- * What is taken of one lies in a row; when all of it was given back it begins anew. */
+ * A piece allocates in a row, and starts again after all its allocations were freed. */
 struct piece {
     struct piece *next;
     char *memory;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the case studies have in common: their command line, a launch, and the comparison. */
+/* Shared by the case studies: command line, launch, and comparison. */
 #ifndef EXAMPLES_RMA_STUDY_H
 #define EXAMPLES_RMA_STUDY_H
 
@@ -19,7 +19,7 @@ struct study {
     uint32_t checked; /* steps after which results are compared, at most; 0 = all */
 };
 
-/** What a kernel does; both but where each alone is timed. */
+/** Phases of a kernel; both, except where each is timed alone. */
 enum study_does { STUDY_COMPUTES = 1, STUDY_SENDS = 2, STUDY_DOES_BOTH = 3 };
 
 struct study_host;
@@ -35,9 +35,9 @@ struct study_program {
     void (*drop)(const struct study *study, void *data);
     /* All steps as phases and copies; the host has waited for them when it returns. */
     void (*two_model)(struct study_host *host, const struct study *study, void *data);
-    /* What the serial program makes, in one piece of study_alloc(). */
+    /* The result of the serial program, in one piece of study_alloc(). */
     void *(*serial)(const struct study *study);
-    /* Against that. 0, or 1 after words. */
+    /* Compares with that result. 0, or 1 after an error message. */
     int (*check)(const struct study *study, const void *data, const void *right);
 };
 
@@ -53,8 +53,7 @@ void *study_alloc(size_t count, size_t size);
 void study_free(void *memory);
 /** The same, small, for what the host looks at while kernels run and write it. */
 void *study_alloc_seen(size_t count, size_t size);
-/** What is made from now on is for @p device, whose GPU gets it; with 0 devices for nobody in
- *  particular. */
+/** Later allocations are for @p device and lie on its GPU; with 0 devices, for all. */
 void study_on(uint32_t device, uint32_t devices);
 #define STUDY_NEW(type, count) ((type *)study_alloc(count, sizeof(type)))
 

@@ -27,7 +27,7 @@ extern "C" {
 
 /* ---- packing ---- */
 
-/** What a class's `pup` function does now. It runs with SIZE, then with PACK, and after the
+/** Mode of a class's `pup` function. It runs with SIZE, then with PACK, and after the
  *  move with UNPACK, on an object of zeros for which `create` does not run. The object that
  *  was packed then ends with `destroy`. */
 enum telpher_mdr_pup_mode {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What calls of a group cost as it grows: 300 of each in a row, by ranks of 128 lanes and, in
+ * Measures calls of a group as it grows: 300 of each in a row, by ranks of 128 lanes and, in
  * brackets, of 32, on one GPU and on two; the table of docs/lab/measurements.md. scripts/gpu/rma.sh
  * (part groups) builds and runs it. What comes is looked at in every call that brings something;
  * whether barriers keep ranks back, before they are timed. With "small" a few ranks of a few

@@ -63,7 +63,7 @@ int tp_ampi_handle_create(enum tp_ampi_kind kind, void *object);
 void *tp_ampi_handle_get(int handle, enum tp_ampi_kind kind);
 void tp_ampi_handle_destroy(int handle);
 
-/** What a rank that may move has of each table, so that it takes its handles along. */
+/** A rank's part of each handle table, which moves with the rank. */
 struct tp_ampi_handles {
     uint32_t free[TP_AMPI_KINDS]; /**< number + 1, 0 = none */
     uint32_t chunks[TP_AMPI_KINDS]; /**< parts of the table */

@@ -5,7 +5,7 @@
 
 #include "ampi/ampi_int.h"
 
-/** What one side of an exchange sends to, or receives from, each rank. */
+/** Buffers of one side of an exchange, sent to or received from each rank. */
 struct tp_ampi_side {
     char *at;
     size_t count; /**< without counts */

@@ -82,7 +82,7 @@ struct tp_ampi_block {
     const struct tp_ampi_type *type;
 };
 
-/** What MPI_Type_get_contents() tells. */
+/** Results of MPI_Type_get_contents(). */
 struct tp_ampi_contents {
     int combiner;
     const int *integers;

@@ -8,7 +8,7 @@
 #include "ampi/process.h"
 #include "ampi/type.h"
 
-/** What a message of kind ONE_SIDED wants: its flags. */
+/** Operation of a message of kind ONE_SIDED: its flags. */
 enum tp_ampi_wish {
     TP_AMPI_PUT, /**< segments, data */
     TP_AMPI_PUT_LONG, /**< one segment; data follows on the channel */

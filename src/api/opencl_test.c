@@ -83,7 +83,7 @@ wait_for(telpher_status status, telpher_request *req)
     assert_int_equal(status, TELPHER_OK);
 }
 
-/* What the queue is still about to write is what is sent. */
+/* A send waits for commands already enqueued, so it sends their results. */
 static void
 test_channel_in_order(void **state)
 {

@@ -16,7 +16,7 @@ static const char *skips_why;
 /** In a test case: skips it. @p why: a static text. */
 #define skip_case(why) (skips_why = (why), skip())
 
-/** What main() returns. @p failed: cases that did */
+/** The exit status of main(). @p failed: number of failed cases */
 static inline int
 skips_end(int failed)
 {

@@ -58,7 +58,7 @@ struct tp_device;
 
 enum { TP_DEVICE_BLOB_MAX = 112 }; /**< [bytes] of what export_mem writes */
 
-/** What is known of a memory: which domain, which handle, which addresses. */
+/** A memory's domain, handle and addresses. */
 struct tp_device_memory {
     struct tp_device *device; /**< NULL: host memory */
     void *mem; /**< the device's handle */
@@ -70,9 +70,9 @@ struct tp_device_memory {
 };
 
 /**
- * Table of one domain's functions. Any thread may call the first group. What follows it is
- * for jobs of ranks (core/comm): the daemon does without, and every function may be NULL
- * where a domain cannot do it. One thread at a time calls those.
+ * Table of one domain's functions. Any thread may call the first group. The functions after
+ * it serve jobs of ranks (core/comm), not the daemon; each may be NULL if the domain cannot
+ * do it. One thread at a time calls those.
  */
 struct tp_device_ops {
     const char *name; /**< "opencl" */
@@ -139,7 +139,7 @@ struct tp_device_ops {
     void (*unpin)(struct tp_device *d, void *memory, size_t bytes);
 };
 
-/** What a domain for a job of ranks is made with. */
+/** Parameters of a domain for a job of ranks. */
 struct tp_device_params {
     uint32_t local_rank; /**< of this process among those of the machine */
     uint32_t local_size; /**< number of those; 0 = not known */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What domains share whose memory is a memory file (base/memfd.h), and plain chunks. */
+/* Functions of domains whose memory is a memory file (base/os/memfd.h), and plain chunks. */
 #ifndef TELPHER_CORE_DEVICE_FILE_H
 #define TELPHER_CORE_DEVICE_FILE_H
 
@@ -8,7 +8,7 @@
 /** Writes the file's name as a domain's blob. @return OK; UNSUPPORTED. */
 telpher_status tp_device_file_export(int fd, uint8_t blob[TP_DEVICE_BLOB_MAX],
                                      size_t *ret_len);
-/** Opens what the other wrote. @return OK, the descriptor to be closed, and a size > 0;
+/** Opens the file of a blob. @return OK, the descriptor to be closed, and a size > 0;
  *  INVALID (no such blob), UNSUPPORTED (cannot be reached from here). */
 telpher_status tp_device_file_import(const uint8_t *blob, size_t len, int *ret_fd,
                                      uint64_t *ret_size);

@@ -23,7 +23,7 @@ enum {
     TP_TRANSPORT_STREAM = 1 << 0, /**< ordered, reliable bytes */
 };
 
-/** What tp_conn_ops.wait waits for. */
+/** Events that tp_conn_ops.wait waits for. */
 enum {
     TP_WAIT_READ = 1 << 0,
     TP_WAIT_WRITE = 1 << 1,
@@ -146,7 +146,7 @@ struct tp_secure_files {
     const char *psk; /**< shared keys, made by `telpher keygen` */
 };
 
-/** What the connecting side of a secured connection needs to know. */
+/** Parameters of the connecting side of a secured connection. */
 struct tp_secure_request {
     const struct tp_secure_files *files;
     const char *host; /**< the name or number that the server's certificate must have */

@@ -140,7 +140,7 @@ extension_slots_refuse(void **state)
     assert_int_equal(d->clRetainDeviceEXT(NULL), CL_INVALID_OPERATION);
 }
 
-/** What is refused with good handles, as the specification's appendix H has it. */
+/** Calls of features that are missing fail as appendix H of the specification requires. */
 static void
 lacking_features_refuse(void **state)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files about many elements offer: the second half of object_int.h, which includes it. */
+/* Functions about many elements: the second half of object_int.h, which includes it. */
 #ifndef TELPHER_MDR_CALLS_INT_H
 #define TELPHER_MDR_CALLS_INT_H
 

@@ -10,7 +10,7 @@
 #ifndef TP_MPIDEV_INT_H
 #define TP_MPIDEV_INT_H
 
-/* What MPI declares is what programs see of this library. */
+/* Exported symbols are the functions that MPI declares. */
 #pragma GCC visibility push(default)
 #include <mpi.h>
 #pragma GCC visibility pop

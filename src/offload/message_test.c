@@ -146,7 +146,7 @@ results_become_one_report(void **state)
     assert_string_equal(all.text, "highest");
 }
 
-/* What is received may lack the text, or be nothing at all. */
+/* A report without text is accepted; an empty one is a protocol error. */
 static void
 short_reports_are_read(void **state)
 {
@@ -163,7 +163,7 @@ short_reports_are_read(void **state)
     assert_int_equal(tp_offload_report_check(&heard), TELPHER_ERR_PROTO);
 }
 
-/* What is sent changed since version 1, the greeting did not: so each refuses the other. */
+/* The greeting is the same in all versions, so that each version can refuse the other. */
 static void
 other_versions_are_refused(void **state)
 {

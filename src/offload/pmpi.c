@@ -65,7 +65,7 @@ MPI_Comm_get_parent(MPI_Comm *parent)
     return MPI_SUCCESS;
 }
 
-/* What the standard attaches to MPI_COMM_WORLD is at the real one only. */
+/* Predefined attributes of MPI_COMM_WORLD exist on the MPI's own communicator only. */
 static MPI_Comm
 attribute_comm(MPI_Comm comm, int key)
 {

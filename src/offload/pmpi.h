@@ -7,7 +7,7 @@
 #include <mpi.h>
 #pragma GCC visibility pop
 
-/** What MPI_COMM_WORLD stands for in this process; it itself until MPI_Init. */
+/** The communicator that replaces MPI_COMM_WORLD; MPI_COMM_WORLD itself until MPI_Init. */
 extern MPI_Comm tp_offload_world_comm;
 
 static inline MPI_Comm

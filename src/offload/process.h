@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a process of a launch is, parent or worker: settings, waiting, the pool of workers, the tree. */
+/* A process of a launch, parent or worker: settings, waiting, the pool of workers, the tree. */
 #ifndef TELPHER_OFFLOAD_PROCESS_H
 #define TELPHER_OFFLOAD_PROCESS_H
 

@@ -18,7 +18,7 @@ struct tp_rma_settings {
 
 /** The settings, loaded at the first use. */
 const struct tp_rma_settings *tp_rma_settings(void);
-/** What is wrong with a TELPHER_RMA_… of the environment; NULL: nothing. */
+/** The error in a TELPHER_RMA_… of the environment; NULL: none. */
 const char *tp_rma_settings_wrong(void);
 
 /* ---- sched.c ---- */
@@ -165,7 +165,7 @@ void tp_rma_fold(int type, int op, void *dst, const void *src, size_t count);
 
 /* ---- split.c ---- */
 
-/** What one member wants of a split. */
+/** One member's arguments of a split. */
 struct tp_rma_wish {
     int32_t color, key;
     uint32_t position;
@@ -263,8 +263,8 @@ void tp_rma_races_access(struct tp_rma_rank *rank, const void *at, size_t len,
                          bool write, const char *where);
 /** The rank's lanes have arrived at a barrier of theirs. */
 void tp_rma_races_sync(struct tp_rma_rank *rank);
-/** What @p from did is before what @p to does once it has taken the notification. The first
- *  that came are taken first. */
+/** Accesses of @p from before the send precede accesses of @p to after it has taken the
+ *  notification. Notifications are taken in order of arrival. */
 void tp_rma_races_send(struct tp_rma_rank *from, struct tp_rma_rank *to, uint32_t tag);
 void tp_rma_races_take(struct tp_rma_rank *rank, uint32_t tag, uint32_t count);
 /** A member arrives at a collective call of the group, and leaves it. Accesses of any

@@ -65,7 +65,7 @@ struct tp_rma_call {
     const void *in; /* for the thread that executes it alone */
 };
 
-/** What a call gives to all lanes. */
+/** Result of a call, for all lanes. */
 struct tp_rma_result {
     telpher_status status;
     int64_t value;
@@ -115,7 +115,7 @@ struct tp_rma_shared {
     _Alignas(64) char data[];
 };
 
-/** What a rank has put to a process. */
+/** State of a rank's puts to a process. */
 enum tp_rma_unflushed {
     TP_RMA_FLUSHED = 0, /* all puts have arrived */
     TP_RMA_UNFLUSHED, /* it may be under way */

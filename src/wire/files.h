@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the client's machine has under the names that a compiler may look up in a build, as
- * a sequence of records. docs/protocol.md section 6.1.
+ * The files of the client's machine that a compiler may look up in a build, as a sequence
+ * of records by name. docs/protocol.md section 6.1.
  */
 #ifndef TELPHER_WIRE_FILES_H
 #define TELPHER_WIRE_FILES_H

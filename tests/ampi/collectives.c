@@ -19,7 +19,7 @@ expect(int ok, const char *name, int at)
     }
 }
 
-/* What rank r has at i. */
+/* The value of rank r at i. */
 static int
 value(int r, int i)
 {
@@ -510,7 +510,7 @@ arrays_given_back(void)
     }
 }
 
-/* Who of @p processes has an index, by MPI's definition. */
+/* The one of @p processes that owns an index, by MPI's definition. */
 static int
 owner(int index, int elements, int distribution, int argument, int processes)
 {

@@ -40,7 +40,7 @@ test_dims(void)
     }
 }
 
-/* What rank r sends to its neighbour number at. */
+/* The value that rank r sends to its neighbour number at. */
 static int
 value(int r, int at)
 {

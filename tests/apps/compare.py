@@ -19,8 +19,8 @@ class Without(str):
     """Some of the native driver's words, in whatever order; those that lack have a name that fits this pattern."""
 
 
-# What Telpher says otherwise than the driver: a pattern for its value, and the reason. The sections are
-# those of docs/opencl-conformance.md. What is equal with PoCL need not be with drivers that have more.
+# Values of Telpher that differ from the driver's: a pattern for the value, and the reason. The sections are
+# those of docs/opencl-conformance.md. Values equal with PoCL may differ with drivers that have more features.
 OURS = "1.4: platform and its version are those of our calls"
 EXTENSIONS = (Without(r"cl_khr_(spir|gl_\w+|d3d\w+|dx9_\w+|egl_\w+)|cl_(?!khr_|ext_)\w+"),
               "1.4, 1.5: only extensions that need nothing but the kernel language or answered queries")

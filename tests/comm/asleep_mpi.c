@@ -19,7 +19,7 @@ static unsigned came[RANKS];
 static size_t most; /* [bytes] of parameters */
 static uint8_t big[BIG];
 
-/** What all ranks see without MPI. */
+/** Memory shared by all ranks, without MPI. */
 struct shared {
     _Atomic bool asleep, heard;
 };

@@ -24,7 +24,7 @@ enum { LEAST = 7936, BIG = 3000001, SLOTS = 4, POISON = 0xee };
 static const char *transport;
 static enum telpher_mem_kind device = TELPHER_MEM_SIM;
 
-/* What a side of a transfer has. */
+/* One side of a transfer. */
 struct side {
     telpher_context *ctx;
     telpher_channel *ch;

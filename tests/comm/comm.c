@@ -225,7 +225,7 @@ cut_canceled_closed(telpher_context *ctx)
     OK(telpher_barrier(ctx, RANKS_TIME));
 }
 
-/* What was sent before a rank left arrives, also where the other did not look till then. */
+/* Messages sent before a rank leaves arrive, even if the receiver made no progress before. */
 static void
 send_and_leave(telpher_context *ctx)
 {

@@ -159,7 +159,7 @@ wait_for_ends(struct party *p)
     }
 }
 
-/* What is asked of it now says so at once. */
+/* Later operations with the dead rank fail at once. */
 static void
 ask_again(struct party *p)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What tests of dying ranks share: operations whose ends are counted, the moment of a death,
+ * Shared by tests of dying ranks: operations whose completions are counted, the time of a death,
  * and the table of states in which a rank is killed.
  */
 #ifndef TESTS_COMM_DEATHS_H
@@ -38,7 +38,7 @@ enum {
     BETWEEN = 5,
 };
 
-/** What all ranks of a run see. */
+/** Memory shared by all ranks of a run. */
 struct shared {
     _Atomic uint32_t ready; /* survivors that wait for the death */
     _Atomic uint64_t died_ns; /* 0: not yet */
@@ -65,9 +65,9 @@ struct party {
 /** One state in which the victim is killed. */
 struct state {
     const char *name;
-    /** What survivors do with the victim; must end because of its death. */
+    /** The survivors' operations with the victim; must end because of its death. */
     void (*survive)(struct party *p);
-    /** What the victim does, until it is killed. */
+    /** The victim's operations, until it is killed. */
     void (*live)(struct party *p);
     unsigned life_us; /* of the victim, from when all is ready */
     bool unused; /* nobody has used anything before */

@@ -29,7 +29,7 @@ enum { FEW = 20, MANY = 3000, PARAMS = 512, HANDLER = 5 };
 #define NAP_NS 1200000000L /* [ns] that the receiver does not look */
 #define SOON_NS UINT64_C(20000000000) /* [ns], less than the 60 s of the setting */
 
-/** What both see. */
+/** Memory shared by both ranks. */
 static struct shared {
     _Atomic uint32_t sent, left, met;
 } * shared;
@@ -91,7 +91,7 @@ send_all(telpher_context *ctx, uint32_t to)
     }
 }
 
-/* What is said on the way, in a file in place of standard error. */
+/* Collects messages on standard error in a file while the rank leaves. */
 static bool
 leave_and_listen(telpher_context *ctx)
 {

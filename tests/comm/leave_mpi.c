@@ -18,7 +18,7 @@ static int rank, key;
 static unsigned ended; /* duplicates */
 static size_t most; /* [bytes] of parameters */
 
-/** What both ranks see without MPI. */
+/** Memory shared by both ranks, without MPI. */
 struct shared {
     _Atomic bool left;
 };

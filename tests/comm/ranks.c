@@ -86,7 +86,7 @@ set_number(const char *name, uint32_t value)
     setenv(name, text, 1);
 }
 
-/** What the ranks of a run do: one of the two. */
+/** Body of the ranks of a run: one of the two functions. */
 struct role {
     const char *transport;
     rank_fn fn;

@@ -47,7 +47,7 @@ extern uint64_t ranks_root_ns;
 /** Called in the root's process once it listens; NULL = nothing. */
 extern void (*ranks_in_root)(void);
 
-/** What a rank does; what it returns is not looked at, only MUST counts. */
+/** Body of a rank; only MUST reports a failure. */
 typedef void (*rank_fn)(telpher_context *ctx);
 
 /**
@@ -63,7 +63,7 @@ bool ranks_run_bare(uint32_t size, uint32_t killed, void (*fn)(uint32_t rank));
 /** True if there is such a transport, and it works here. */
 bool ranks_have(const char *transport);
 
-/** What came of a call that may have begun something: the end of that. */
+/** The final status of a call: waits for its request if the call began one. */
 static inline telpher_status
 ranks_finish(telpher_status status, telpher_request **req)
 {

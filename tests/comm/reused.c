@@ -28,7 +28,7 @@ enum { BEFORE = 0xaa, AFTER = 0x55, CHUNK = 64 << 10, CHUNKS = 8 };
 /* Copies of the device take long and are done at their end (src/device/sim). */
 #define SIM "latency=400ms"
 
-/** What both see. */
+/** Memory shared by both ranks. */
 static struct shared {
     _Atomic uint32_t copies, used_again;
 } * shared;

@@ -29,7 +29,7 @@ enum {
     PART = 65536, /* [bytes] the most that a rank may give */
 };
 
-/** What comes before each answer. */
+/** Header of each answer. */
 struct answer {
     int32_t status;
     uint32_t reserved;
@@ -292,7 +292,7 @@ too_much(uint32_t rank)
     MUST(is_put_out(fd) || errno == ECONNRESET);
 }
 
-/* Whoever reads is not held up by those who do not. */
+/* A client that reads is not delayed by clients that do not. */
 static void
 beside_slow_ones(uint32_t rank)
 {

@@ -290,7 +290,7 @@ test_memory(void **state)
     assert_true(good);
 }
 
-/* Who has no descriptor left is told so, and what to do; the other, that its partner failed. */
+/* A rank without descriptors gets that error and advice; its peer, that its partner failed. */
 static bool
 words_are_right(unsigned count)
 {

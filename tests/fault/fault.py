@@ -22,7 +22,7 @@ DRIVER = os.environ["FAULT_DRIVER_LIBRARY"]
 # No wait is longer; a machine that runs other tests under a sanitizer is slow.
 LIMIT_S = 40
 SKIPPED = 77
-# What ends a session ends it at once; fault_cut.py is about the rest.
+# Lost connections end a session at once here; fault_cut.py tests resuming.
 os.environ.setdefault("TELPHER_ON_LOSS", "fail")
 os.environ.setdefault("TELPHER_DRAIN_TIMEOUT", "0")
 # The thread sanitizer else sleeps for a second in every process that ends.

@@ -430,7 +430,7 @@ run_fail(cl_int expected)
     return 0;
 }
 
-/** What is left of a lost server says so. */
+/** Objects of a lost server return an error. */
 static void
 expect_lost(struct program *p)
 {

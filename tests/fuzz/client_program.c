@@ -19,7 +19,7 @@ enum {
     CALLS_MAX = 64,
 };
 
-/* What the program has. */
+/* Objects of the program. */
 static struct {
     cl_context context;
     cl_command_queue queues[QUEUES];

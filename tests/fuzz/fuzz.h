@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the fuzz targets share. A target aborts when a property does not hold, so that the
+ * Helpers of the fuzz targets. A target aborts when a property does not hold, so that the
  * fuzzer keeps the input; sanitizers see the rest.
  */
 #ifndef TELPHER_TESTS_FUZZ_H

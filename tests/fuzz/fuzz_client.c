@@ -216,7 +216,7 @@ answer_discovery(struct conn *c, uint16_t type)
     require(tp_buf_append(&c->out, raw, h.len) == TELPHER_OK);
 }
 
-/* What the client sends must be whole and right, whatever it was told. */
+/* The client's frames must be complete and valid, whatever the server sent. */
 static void
 take_frames(struct conn *c)
 {
@@ -454,7 +454,7 @@ prepare_once(void)
     tp_icd.platform->servers[0].idle = NULL;
 }
 
-/* What stays of a lost session until a process ends. */
+/* Frees the parts of a lost session that live until a process ends. */
 static void
 free_sessions(void)
 {

@@ -16,7 +16,7 @@ void fuzz_client_run(const uint8_t *program, size_t len);
 void fuzz_client_set_user_events(void);
 /** The session is lost: sees that all has ended, and releases everything. */
 void fuzz_client_end(void);
-/** What the server says of its one device; lives for ever. */
+/** Facts of the server's one device; never freed. */
 const uint8_t *fuzz_client_facts(uint32_t *ret_len);
 /** Frees what a lost place shares. */
 void fuzz_client_free_share(struct tp_icd_session *session);

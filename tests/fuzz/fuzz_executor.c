@@ -94,7 +94,7 @@ __wrap_tp_exec_printf_create(struct tp_exec *exec, struct tp_exec_printf **ret)
     return TELPHER_OK;
 }
 
-/* What the watchdog does, the end of an input does. */
+/* No watchdog: the end of an input ends the executor. */
 telpher_status
 __wrap_tp_exec_watchdog_create(struct tp_exec *exec, struct tp_exec_watchdog **ret)
 {

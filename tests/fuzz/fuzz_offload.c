@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a worker decodes (a launch: header, records, arguments of each kind, arrays) and what a
- * parent decodes (the table of kernels). The first byte chooses.
+ * Decoders of a worker (a launch: header, records, arguments of each kind, arrays) and of a
+ * parent (the table of kernels). The first byte chooses.
  */
 #include "fuzz.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What other processes send (docs/rma.md section 9): commands, with data behind them or in a
+ * Messages of other processes (docs/rma.md section 9): commands, with data after them or in a
  * buffer, hellos, parts of groups, failures. An input is a list of steps of a process of
  * three, whose ranks have a window, memory in a reduction, gets and flushes under way and
  * calls of groups; this file stands in for libtelpher. Nothing may be read or written but what
@@ -99,7 +99,7 @@ telpher_msg_handler_ordered(telpher_context *ctx, uint32_t handler, uint32_t cre
     return TELPHER_OK;
 }
 
-/* What is sent is read. */
+/* Reads all bytes of a message, so that sanitizers see them. */
 telpher_status
 telpher_msg_send(telpher_context *ctx, uint32_t rank, uint32_t handler,
                  const void *params, size_t params_len,
@@ -163,7 +163,7 @@ telpher_config_get(const char *name)
     return NULL;
 }
 
-/* What no input comes to. */
+/* Stubs that no input reaches. */
 telpher_status
 telpher_context_create(const telpher_context_params *params, telpher_context **ret_ctx,
                        telpher_error *err)
@@ -302,7 +302,7 @@ begin(struct process *p, uint8_t flags)
     open_window(p);
 }
 
-/* What a GPU is told to copy lies beside the line. */
+/* Data of a delivery to a GPU must lie beside its line. */
 static void
 look_at_deliveries(const struct process *p)
 {
@@ -444,7 +444,7 @@ come_to_failed_launch(struct process *p, void (*early)(void), telpher_status exp
     tp_rma_run_destroy(run);
 }
 
-/* What came of hellos is looked at when this process comes to the launch. */
+/* Received hellos are checked when this process enters the launch. */
 static void
 come_to_next_launch(struct process *p, bool greet)
 {
@@ -593,7 +593,7 @@ send_buffer(struct process *p, struct input *in, uint32_t from)
     p->later_count++;
 }
 
-/* What a process that comes to our ranks' call of the world brings; but for one byte. */
+/* Contribution of a process that enters our ranks' call of the world, one byte changed. */
 static void
 arrive(struct process *p, struct input *in, uint32_t from)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a process of the same machine may write: a cell of a ring, when the first byte is
- * even, else a address. What is taken from a cell lies in the copy or in the ring.
+ * Data that a process of the same machine may write: a cell of a ring if the first byte is
+ * even, else an address. Content taken from a cell must lie in the copy or in the ring.
  */
 #include "fuzz.h"
 

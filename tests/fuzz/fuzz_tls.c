@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What comes after a handshake. The first byte chooses: the rest is what the network
- * brings, or the content of records that are sealed with the right keys or a checksum, cut as
- * their first bytes say. Content that comes out must be content that went in.
+ * Records after a handshake. The first byte chooses: the rest is raw input from the network,
+ * or the content of records that are sealed with the right keys or a checksum, cut as their
+ * first bytes say. Opened content must equal sealed content.
  */
 #include "fuzz.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Writes the seed inputs of the fuzz targets: make_corpus tests/fuzz/corpus
- * What the fuzzer found is beside them, under its own names, and stays.
+ * Inputs found by the fuzzer lie beside them, under its own names, and are kept.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files that write seed inputs share. */
+/* Shared by the files that write seed inputs. */
 #ifndef TELPHER_TESTS_FUZZ_MAKE_CORPUS_H
 #define TELPHER_TESTS_FUZZ_MAKE_CORPUS_H
 

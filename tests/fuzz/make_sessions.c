@@ -721,7 +721,7 @@ add_fact(uint8_t *dst, uint16_t kind, uint32_t param, const void *data, uint32_t
     return tp_wire_fact_size(len);
 }
 
-/* What a build says: status, log, one kernel with an argument. */
+/* The facts of a build: status, log, one kernel with an argument. */
 static uint32_t
 put_build_facts(uint8_t *dst)
 {

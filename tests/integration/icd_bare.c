@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is not asked for is not loaded: a program that reaches a server on this machine, and
- * the server, have no OpenSSL in them, and the broker no driver.
+ * Unused libraries are not loaded: a program that reaches a server on this machine, and the
+ * server, have not loaded OpenSSL, and the broker no driver.
  */
 #define CL_TARGET_OPENCL_VERSION 300
 #include <CL/cl.h>

@@ -260,7 +260,7 @@ waits_for_events(void **unused)
     ok(fn.clReleaseCommandBufferKHR(c));
 }
 
-/** What is recorded lives on; so does a buffer that runs. */
+/** Recorded objects stay alive; so does a command buffer that runs. */
 static void
 releases_in_any_order(void **unused)
 {

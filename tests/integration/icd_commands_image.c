@@ -165,7 +165,7 @@ fills_and_copies(void **unused)
     expect(all.queue, all.a, to, part, 77, 1);
 }
 
-/** What another server wrote is there before the buffer runs, and goes back. */
+/** Content written by another server is moved here before the command buffer runs, and back. */
 static void
 content_follows(void **unused)
 {

@@ -233,7 +233,7 @@ case_user_event(void)
     close_scene(&s);
 }
 
-/** What stands behind a write may wait for a user event; other queues do not wait for it. */
+/** Commands after a write may wait for a user event; other queues do not wait for it. */
 static void
 case_no_deadlock(void)
 {
@@ -299,7 +299,7 @@ case_told_by_finish(void)
     close_scene(&s);
 }
 
-/** Whoever asks for the event gets the error by the call and by the event. */
+/** A caller that asks for the event gets the error from the call and from the event. */
 static void
 case_told_by_event(void)
 {

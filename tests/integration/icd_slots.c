@@ -285,7 +285,7 @@ callbacks_enqueue(void **state)
 
 enum { ROUNDS = 6 };
 
-/** What one thread has in front of its transfers is set by the other, between its own. */
+/** User events before one thread's transfers, which the other thread sets between its own. */
 struct side {
     cl_command_queue q;
     cl_event mine[ROUNDS], other[ROUNDS];

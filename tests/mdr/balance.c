@@ -30,7 +30,7 @@ static const char *transport;
 
 enum { ROUND, RESUME, WORK, GROW, ENTRIES };
 
-/* What all objects have in common; a copy moves with each. */
+/* Data common to all objects; a copy moves with each. */
 struct plan {
     telpher_mdr_future done;
     uint32_t heavy; /* objects 0 .. heavy - 1 take HEAVY_NS */

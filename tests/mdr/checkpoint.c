@@ -23,7 +23,7 @@ static const char *transport;
 static char folder[64];
 static enum telpher_mem_kind kind;
 
-/* What the main function saves. */
+/* State that the main function saves. */
 struct plan {
     telpher_mdr_array blocks, spots, group;
     telpher_mdr_section section;
@@ -359,7 +359,7 @@ test_other_numbers(void **state)
     assert_int_equal(for_each_file("rm -r %s"), 0);
 }
 
-/* What makes a part of a checkpoint wrong, besides bytes within it. */
+/* Damage to a part of a checkpoint, besides changed bytes. */
 static const char *const wrongs[] = {
     "for f in %s/*-1-of-3.mdr; do : >$f; done",
     "for f in %s/*-1-of-3.mdr; do cp $f.good $f; truncate -s -1 $f; done",

@@ -2,8 +2,8 @@
 /*
  * usage: mdr_errors TRANSPORT
  *
- * What users do wrong: each gives an error that names object, entry and the entry in which it
- * happened; the processes go on, or the run ends with the status.
+ * Errors of users: each error names object, entry and the entry in which it happened; the
+ * processes go on, or the run ends with the status.
  */
 #include "../comm/ranks.h"
 

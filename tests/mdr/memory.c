@@ -48,7 +48,7 @@ post(telpher_mdr_call *call)
     call->buffers[0].data = ((struct state *)call->self)->room;
 }
 
-/* What fails ends the run, as in a program that checks its calls. */
+/* An error ends the run, as in a program that checks its calls. */
 static void
 check(telpher_mdr_call *call, telpher_status status)
 {

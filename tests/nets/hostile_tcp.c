@@ -37,7 +37,7 @@ enum {
 };
 #define PATIENCE (20 * TP_CLOCK_S)
 
-/** What rank 0 does with what is announced to it. */
+/** Rank 0's response to an RTS. */
 enum answer { LEAVES, WANTS, DROPS };
 
 struct frame {

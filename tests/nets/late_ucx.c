@@ -22,7 +22,7 @@ enum { LEN = 1 << 20, BEFORE = 0xaa, LATE = 0x55 };
 
 static tp_ns how_late; /* TP_CLOCK_FOREVER: never */
 
-/* What UCX is asked to receive, in this process. */
+/* The receive posted to UCX in this process. */
 static struct {
     bool begun, held;
     uint8_t *dst;

@@ -2,8 +2,8 @@
 /*
  * usage: nets TRANSPORT
  *
- * What src/core/net.h promises, over one transport: order, sizes, room, bulk data taken in
- * any way, sleep, goodbye. Ranks are processes, and threads where that makes a difference.
+ * Tests the contract of src/core/net.h over one transport: order, sizes, room, rendezvous data
+ * received in any way, sleep, leaving. Ranks are processes, and threads where that matters.
  */
 #include <poll.h>
 #include <setjmp.h>
@@ -37,7 +37,7 @@ run(uint32_t size, bool threads, const struct hooks *hooks, void (*fn)(struct wo
 
 enum { STEPS = 400, BIG = 64 << 20 };
 
-/** What goes ahead of each message. */
+/** Header of each message. */
 struct mark {
     uint32_t number;
     uint32_t seed;
@@ -506,7 +506,7 @@ test_sleep(void **state)
 
 /* ---- goodbye ---- */
 
-/* What was sent arrives though the sender leaves at once; the leaving is told once. */
+/* Data arrives though its sender leaves at once; the peer gets one callback for the leaving. */
 static void
 goodbye(struct world *w)
 {

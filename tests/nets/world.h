@@ -19,7 +19,7 @@ enum { RANKS_MAX = 8, TIME_S = 160 }; /* a sanitizer, on a busy machine */
 
 struct world;
 
-/** What a test does with what comes; each may be NULL: then it is counted, or dropped. */
+/** A test's callbacks; a NULL one counts or drops its event. */
 struct hooks {
     void (*on_message)(struct world *w, uint32_t from, const void *header,
                        size_t header_len, const void *data, size_t len);
@@ -28,7 +28,7 @@ struct hooks {
     void (*on_lost)(struct world *w, uint32_t peer, telpher_status why);
 };
 
-/** What all ranks see. */
+/** Memory shared by all ranks. */
 struct shared {
     uint8_t addresses[RANKS_MAX][TP_NET_ADDRESS_MAX];
     size_t address_len[RANKS_MAX];

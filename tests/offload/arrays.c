@@ -163,7 +163,7 @@ large(void)
     free(block);
 }
 
-/* What is freed behind a kernel that waits is there until it has run. */
+/* An array freed while a waiting kernel uses it stays until the kernel has run. */
 static void
 freed_in_use(void)
 {

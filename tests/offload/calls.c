@@ -165,7 +165,7 @@ sizes_of_all_kinds(void)
     }
 }
 
-/* What cannot be called is refused where the call is, and what follows still works. */
+/* Wrong calls are refused by the caller, and later calls still work. */
 static void
 refusals(void)
 {

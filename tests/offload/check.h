@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the programs of these tests share: a check that ends the job, and a clock. */
+/* Shared by the programs of these tests: a check that ends the job, and a clock. */
 #ifndef TELPHER_TESTS_OFFLOAD_CHECK_H
 #define TELPHER_TESTS_OFFLOAD_CHECK_H
 

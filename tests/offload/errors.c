@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * usage: errors WORKER WORKERS
- * What a program does wrong comes back as an error where it asked for that, by
- * MPI_ERRORS_RETURN, and the calls after it are right.
+ * Wrong calls return an error with MPI_ERRORS_RETURN, and later calls succeed.
  */
 #include "check.h"
 

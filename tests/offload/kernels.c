@@ -109,7 +109,7 @@ five(double a, double b, double c, double d, double e)
     check(a == 1 && b == 2 && c == 3 && d == 4 && e == 5);
 }
 
-/* What this worker uses, for parent 0. */
+/* Sends this worker's resource usage to parent 0. */
 static void
 tell_usage(void)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * usage: losses WORKER WORKERS memory PLUGIN | meeting | queues | loss
- * What goes wrong in one parent is known to all of them, and none waits for ever. The library is inside
- * this program: its allocations fail as wanted, and its messages.
+ * A failure in one parent reaches all parents, and none waits forever. The library is linked
+ * into this program, so that its allocations and messages can be made to fail.
  */
 #include <dlfcn.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a process uses: memory and descriptors. */
+/* Resources of a process: memory and descriptors. */
 #ifndef TELPHER_TESTS_OFFLOAD_USAGE_H
 #define TELPHER_TESTS_OFFLOAD_USAGE_H
 

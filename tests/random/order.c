@@ -73,7 +73,7 @@ conflict(const struct planner *p, const struct op *op, const struct access *a,
 
 /* ---- sets ------------------------------------------------------------------------------- */
 
-/** What a new command of a queue waits for by the queue's own order. */
+/** Adds the commands that a new command of a queue follows by the queue's own order. */
 static void
 add_implicit(const struct planner *p, unsigned queue, bool whole, struct op_set *set)
 {
@@ -220,7 +220,7 @@ order_set_user_event(struct planner *p, int index)
     set_add(&p->set, index);
     set_add(&p->done, index);
     count = p->plan->op_count;
-    /* What is enqueued later shall not depend on how fast the failure spreads. */
+    /* Results of later commands shall not depend on how fast the failure spreads. */
     for (unsigned i = 0; fails && i < count; i++) {
         if (set_has(&p->known[i].behind, index)) {
             order_wait_for(p, (int)i);

@@ -33,7 +33,7 @@ set_unite(struct op_set *set, const struct op_set *other)
     }
 }
 
-/** What is known of a command while planning. */
+/** State of a command while planning. */
 struct known {
     struct op_set before; /**< have ended with success before it starts, if it starts */
     struct op_set behind; /**< everything that it waits for, directly or not */
@@ -63,7 +63,7 @@ struct access {
     bool writes;
 };
 
-/** What the host does with a command. */
+/** The host's use of a command. */
 enum host_use {
     HOST_NOTHING,
     HOST_BLOCKS, /**< the call returns when the command has ended */

@@ -26,7 +26,7 @@ enum {
     PLAN_WAITS = 8,
 };
 
-/** What programs may contain. */
+/** Features that programs may use. */
 enum plan_feature {
     PLAN_IMAGES = 1,
     PLAN_OUT_OF_ORDER = 2, /**< queues that are out of order */

@@ -5,7 +5,7 @@
  */
 #include "run.h"
 
-/** What all probes use. */
+/** Objects shared by all probes. */
 struct probe {
     const struct world *world;
     cl_command_queue queue;

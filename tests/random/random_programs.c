@@ -37,7 +37,7 @@ static const char usage[] =
     "  --print yes       prints the programs and runs nothing\n"
     "Exit status: 0 all equal, 1 some differ, 2 wrong use, 77 no native device.\n";
 
-/** What this process was asked for, and what it has found. */
+/** Command-line options of this process, and its findings. */
 struct job {
     struct plan_options plan;
     uint64_t first, kept;

@@ -30,7 +30,7 @@ enum kernel_name {
     KERNEL_NAMES
 };
 
-/** What programs of one platform have in common: devices, contexts, built kernels. */
+/** Objects shared by programs of one platform: devices, contexts, built kernels. */
 struct world {
     cl_device_id devices[PLAN_DEVICES];
     cl_uint device_count;

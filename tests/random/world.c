@@ -84,8 +84,8 @@ said(const char *what, cl_int err)
     return err == CL_SUCCESS;
 }
 
-/** What programs of a driver leave out, since it natively dies of it, waits for it without
- *  end, or gives other results each time. */
+/** Features that programs of a driver leave out, since natively it crashes, hangs, or gives
+ *  different results each time. */
 static const struct {
     const char *platform, *version; /**< parts of the texts; "": any */
     unsigned features;
@@ -104,7 +104,7 @@ static const struct {
     {"rusticl", "", PLAN_FINISHES, 10}, /* clFinish returns before the end */
     {"rusticl", "", PLAN_STRUCTS, 3}, /* end the process */
     {"rusticl", "", PLAN_PARTS_IN_COPIES, 6}, /* have other content each time */
-    /* What waits for a user event that fails waits without end. */
+    /* Commands that wait for a failed user event never end. */
     {"rusticl", "", PLAN_FAILURES | PLAN_FAILED_WAITS | PLAN_FAILED_CALLBACKS, 1},
 };
 

@@ -253,7 +253,7 @@ good_kernels(telpher_rma_job *job)
     run(job, &kernel_polls);
 }
 
-/* What takes many steps. */
+/* Kernels with many steps. */
 static void
 long_kernels(telpher_rma_job *job)
 {
@@ -343,7 +343,7 @@ must_fail(telpher_rma_job *job, const telpher_rma_kernel *kernel, telpher_status
     }
 }
 
-/* What cannot be, one kind a launch. */
+/* Invalid calls, one kind a launch. */
 static void
 refused(telpher_rma_job *job)
 {

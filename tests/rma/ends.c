@@ -32,7 +32,7 @@ static int how;
 static pid_t self;
 static uint64_t cells[64];
 
-/* What the last rank does, or has done to its process. */
+/* Ends the last rank's process in the way under test. */
 static void
 end_here(telpher_rma *rma)
 {
@@ -156,7 +156,7 @@ is_told(telpher_rma_job *job, telpher_status status, const char *words)
            strstr(words, "is lost") != NULL;
 }
 
-/* What a child's launches say: this one fails, and there is no other. */
+/* Whether a child's launch failed with CANCELED, and another one is refused. */
 static int
 is_child_right(telpher_rma_job *job, telpher_status status)
 {

@@ -92,7 +92,7 @@ groups_of_several_processes(telpher_rma_job *job)
     }
 }
 
-/* What the kernels of accesses share, for puts of @p size bytes. */
+/* Allocates data shared by the kernels of accesses, for puts of @p size bytes. */
 static struct processes_data *
 make_parts(uint64_t size)
 {

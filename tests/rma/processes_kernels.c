@@ -137,7 +137,7 @@ TELPHER_RMA_KERNEL(kernel_last_waits)
     telpher_rma_barrier(rma, WORLD);
 }
 
-/* Who should send has returned, in another process. */
+/* The expected sender, in another process, has returned. */
 TELPHER_RMA_KERNEL(kernel_returned)
 {
     uint32_t me = telpher_rma_rank(rma, WORLD), size = telpher_rma_size(rma, WORLD);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a test that holds a promise of time against the clock does not hold against us. */
+/* Delays of the machine, which a test of a time limit must subtract. */
 #ifndef TESTS_SUPPORT_DELAY_H
 #define TESTS_SUPPORT_DELAY_H
 

@@ -206,7 +206,7 @@ await_destroyed(const char *kind, int left)
     exit(1);
 }
 
-/* What the program asked is what the driver saw, and nothing is left behind. */
+/* The driver sees the program's calls, and no object leaks. */
 static void
 case_recorded(struct setup *s)
 {

@@ -9,7 +9,7 @@
 extern "C" {
 #endif
 
-/* What MPI_Topo_test tells. */
+/* Results of MPI_Topo_test. */
 enum telpher_mpi_topology { MPI_GRAPH = 1, MPI_CART = 2, MPI_DIST_GRAPH = 3 };
 
 TELPHER_MPI_CALL(int, Topo_test, (MPI_Comm comm, int *kind));

@@ -22,7 +22,7 @@
 #include <stdexcept>
 #include <vector>
 
-/** What a kernel gets: the launch, or one of its lanes. */
+/** The argument of a kernel: the launch, or one of its lanes. */
 #if defined(__CUDACC__)
 typedef telpher_rma_gpu dcuda_context;
 #else
@@ -149,7 +149,7 @@ dcuda_host_finish(dcuda_host_context_handle ctx)
 }
 
 #if !defined(__CUDACC__) && !defined(CUDART_VERSION)
-/* What programs use to get memory and to fill it, where there is no device. */
+/* CUDA's calls to allocate and fill memory, for builds without a device. */
 enum cudaError_t { cudaSuccess = 0, cudaErrorMemoryAllocation = 2 };
 enum cudaMemcpyKind {
     cudaMemcpyHostToHost = 0,

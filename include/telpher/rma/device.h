@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a kernel may call. One source is for all backends if it keeps to this:
+ * Functions for kernels. One source runs on all backends if it keeps to these rules:
  *
  *   - plain C; every loop that is shared among lanes has the form
  *         for (i = telpher_rma_lane(rma); i < n; i += telpher_rma_lanes(rma))
@@ -22,7 +22,7 @@
  *         TELPHER_ERR_INVALID   lanes are not at the same call with the same arguments
  *         TELPHER_ERR_CANCELED  the launch has failed elsewhere
  *
- * What exists: processors, and GPUs under nvcc (docs/rma.md sections 8 and 10).
+ * Backends: processors, and GPUs under nvcc (docs/rma.md sections 8 and 10).
  */
 #ifndef TELPHER_RMA_DEVICE_H
 #define TELPHER_RMA_DEVICE_H

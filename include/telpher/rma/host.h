@@ -3,7 +3,7 @@
  * The host's side of notified access between ranks: it starts a kernel whose ranks
  * communicate while it runs, and waits for its end. Kernels include rma/device.h.
  *
- * What exists: processors, in one process or several, where ranks are light threads in
+ * Backends: processors, in one process or several, where ranks are light threads in
  * groups that stand for devices; and GPUs, for kernels that nvcc compiled (docs/rma.md).
  */
 #ifndef TELPHER_RMA_HOST_H
@@ -19,7 +19,7 @@ extern "C" {
 /** A set of ranks for kernels, one launch at a time. */
 typedef struct telpher_rma_job telpher_rma_job;
 
-/** What a launch looks for beside running (params.check, TELPHER_RMA_CHECK). */
+/** Checks during a launch (params.check, TELPHER_RMA_CHECK). */
 enum telpher_rma_check {
     /** Lanes that are not all at the same call; with one lane asked for, 8 are run. The lanes
      *  run in a random order that the seed repeats. */
@@ -121,9 +121,9 @@ TELPHER_CALL telpher_status telpher_rma_run(telpher_rma_job *job,
                                             void *data, telpher_error *err);
 
 /**
- * What was wrong with the last launch, in lines: the failure, then who waited for whom, for
- * which tag, since when and at which line of the kernel. "" after a good one. Lives until
- * the next launch. Since: 0.1.
+ * The error report of the last launch, in lines: the failure, then for each waiting rank
+ * the rank and tag it waited for, since when and at which line of the kernel. "" after
+ * success. Valid until the next launch. Since: 0.1.
  */
 TELPHER_CALL const char *telpher_rma_report(const telpher_rma_job *job);
 

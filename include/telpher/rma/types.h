@@ -40,7 +40,7 @@ typedef int32_t telpher_rma_win;
 
 #define TELPHER_RMA_NO_RANK UINT32_MAX /**< not in the group, or any rank */
 
-/** What a reduction adds up. */
+/** Element type of a reduction. */
 enum telpher_rma_type {
     TELPHER_RMA_I32 = 0,
     TELPHER_RMA_U32 = 1,
@@ -132,7 +132,7 @@ typedef struct telpher_rma_calls {
     telpher_status (*fail)(telpher_rma *rma, telpher_status status, const char *where);
 } telpher_rma_calls;
 
-/** What a rank knows; on processors, what one of its lanes does. Only the backend writes it. */
+/** State of a rank; on processors, of one of its lanes. Only the backend writes it. */
 struct telpher_rma {
     uint32_t abi, struct_size;
     const telpher_rma_calls *calls; /**< of processors */
@@ -146,7 +146,7 @@ struct telpher_rma {
     uint32_t tags;
 };
 
-/** What a launch asks for, and how it went: between the library and a kernel's launcher. */
+/** Parameters and result of a launch: between the library and a kernel's launcher. */
 typedef struct telpher_rma_outcome {
     uint32_t ranks, devices, tags, block[3];
     uint64_t timeout_ns;

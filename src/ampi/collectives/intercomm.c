@@ -86,7 +86,7 @@ exchange(const struct line *line, const void *mine, size_t len, void **ret,
 
 /* ---- groups and contexts ---- */
 
-/* What a group tells of itself; ranks of the world follow. */
+/* Description of a group; its ranks in the world follow. */
 struct sheet {
     uint32_t context;
     int32_t high;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the Fortran calls share: generate.py writes most of them, support.c has the others. */
+/* Helpers of the Fortran calls: generate.py writes most calls, support.c has the others. */
 #ifndef TELPHER_AMPI_FORTRAN_H
 #define TELPHER_AMPI_FORTRAN_H
 

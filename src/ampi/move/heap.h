@@ -30,9 +30,9 @@ size_t tp_ampi_heap_ranges(const struct tp_ampi_heap *heap, struct tp_ampi_range
                            size_t max);
 
 /**
- * What libtelpher-ampi-heap.so, which the program's malloc() and free() come from, shares with
- * libtelpher-ampi.so. malloc() takes from *current, a variable of the thread, and from the C
- * library if that is NULL or if the caller lies in a range of `others`.
+ * Shared by libtelpher-ampi.so and libtelpher-ampi-heap.so, which has the program's malloc()
+ * and free(). malloc() takes from *current, a variable of the thread, and from the C library
+ * if that is NULL or if the caller lies in a range of `others`.
  */
 struct tp_ampi_heaps {
     uintptr_t base; /**< of rank 0's range; 0: no rank has one */

@@ -10,17 +10,17 @@ enum {
     TP_AMPI_RANGES_MAX = 512, /**< of a rank's memory */
 };
 
-/** What a rank's memory consists of; sent before it, and first in its file. */
+/** Address ranges of a rank's memory; sent before it, and first in its file. */
 struct tp_ampi_image {
     uint64_t rank; /**< address of its struct tp_ampi_rank */
     uint64_t count;
     struct tp_ampi_range ranges[TP_AMPI_RANGES_MAX];
 };
 
-/** What all ranks of a process ask for in AMPI_Migrate() or AMPI_Migrate_to_pe(). */
+/** Request of all ranks of a process in AMPI_Migrate() or AMPI_Migrate_to_pe(). */
 enum tp_ampi_move_kind { TP_AMPI_STAY, TP_AMPI_BALANCE, TP_AMPI_GO, TP_AMPI_SAVE };
 
-/** What other processes must know of a rank. */
+/** A rank's state, for the balancer of other processes. */
 struct tp_ampi_report {
     uint64_t load; /**< [ns] */
     uint64_t layout; /**< of its process */

@@ -180,7 +180,7 @@ tp_ampi_comm_agree(struct tp_ampi_comm *comm, const struct tp_ampi_group *group,
     return agree(comm, group, tag, propose_context(comm->owner), ret_context);
 }
 
-/* What a duplication takes when it is called: several may be under way, and run in any order. */
+/* Numbers reserved by a duplication when it is called: several may run, in any order. */
 struct ticket {
     uint32_t number;
     int tag;

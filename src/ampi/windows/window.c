@@ -92,7 +92,7 @@ tp_ampi_win_wait(struct tp_ampi_win *win,
 
 /* ---- memory ---- */
 
-/* What members tell each other, once or twice. */
+/* A member's part of the window, exchanged once or twice. */
 struct part {
     uint64_t base, size;
     int32_t unit, error;

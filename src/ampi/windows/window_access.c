@@ -438,7 +438,7 @@ set_element(struct job *job, const struct tp_ampi_type *type)
     return MPI_SUCCESS;
 }
 
-/* What both sides agree on. @return an error class, which was reported */
+/* Checks that both sides agree. @return an error class, which was reported */
 static int
 prepare(struct job *job, const struct side *out, const struct side *in,
         const struct side *there, MPI_Aint disp, size_t *ret_total)

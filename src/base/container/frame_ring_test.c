@@ -215,7 +215,7 @@ no_room(void **state)
     tp_frame_ring_close(&receiver);
 }
 
-/* Whatever the other side writes, what is read is inside. */
+/* The receiver refuses marks that point outside the ring. */
 static void
 bad_marks(void **state)
 {

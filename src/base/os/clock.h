@@ -46,7 +46,7 @@ tp_ns tp_clock_deadline(tp_ns timeout);
 
 bool tp_clock_passed(tp_ns deadline);
 
-/** What is left until @p deadline: 0 when passed, TP_CLOCK_FOREVER when there is none. */
+/** The time until @p deadline: 0 when passed, TP_CLOCK_FOREVER when there is none. */
 tp_ns tp_clock_remaining(tp_ns deadline);
 
 /** The same for poll(2): [ms] rounded up, at most INT_MAX; -1 for TP_CLOCK_FOREVER. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a thread has cost, for tests: a path that is to do without the heap and without
- * waiting for locks shows here that it does. Counted in debug builds only.
+ * Counts a thread's allocations and waits for locks, so that tests can require that a path
+ * has none. Counted in debug builds only.
  */
 #ifndef TELPHER_BASE_OS_EFFORT_H
 #define TELPHER_BASE_OS_EFFORT_H

@@ -9,7 +9,7 @@
 #include <stdint.h>
 #include <telpher/status.h>
 
-/** What another process needs to open the file. Plain numbers, for sending. */
+/** The file's identity, for another process to open it. Plain numbers, for sending. */
 struct tp_memfd_name {
     uint64_t size; /**< [bytes] */
     uint64_t device, inode; /**< that tell it from any other file */

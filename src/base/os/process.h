@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who a process is, for another one that may run on the same machine: whether they can see
- * each other, and when one has ended.
+ * Identifies a process to another one that may run on the same machine: whether they share
+ * PIDs, and when one has ended.
  */
 #ifndef TELPHER_BASE_OS_PROCESS_H
 #define TELPHER_BASE_OS_PROCESS_H

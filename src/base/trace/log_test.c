@@ -13,7 +13,7 @@
 #include "base/config/settings.h"
 #include "base/trace/log.h"
 
-/* What the sink has received last, and how often it was called. */
+/* The sink's last line, and the number of calls. */
 static struct {
     char line[TP_LOG_LINE_MAX + 1];
     size_t len;

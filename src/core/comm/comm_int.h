@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of core/comm offer each other. */
+/* Declarations shared by the files of core/comm. */
 #ifndef TELPHER_CORE_COMM_COMM_INT_H
 #define TELPHER_CORE_COMM_COMM_INT_H
 

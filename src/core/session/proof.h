@@ -12,7 +12,7 @@
 /** The proving side. The server proves first. */
 enum tp_proof_side { TP_PROOF_SERVER, TP_PROOF_CLIENT };
 
-/** What a proof covers: the connection's preface and a random number of each side. */
+/** Input of a proof: the connection's preface and a random number of each side. */
 struct tp_proof_input {
     uint8_t preface[TP_WIRE_PREFACE_BYTES];
     uint8_t client_nonce[TP_WIRE_NONCE_BYTES];

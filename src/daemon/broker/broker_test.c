@@ -340,7 +340,7 @@ test_no_such_platform(void **state)
     test_session_close(&s);
 }
 
-/* What lies behind START in the socket reaches the executor. */
+/* Frames that follow START in the socket reach the executor. */
 static void
 test_frames_behind_start(void **state)
 {
@@ -617,7 +617,7 @@ test_client_that_does_not_read(void **state)
     tp_free(data);
 }
 
-/* What a service manager is told. */
+/* Notifications to the service manager (sd_notify). */
 static void
 test_notify(void **state)
 {

@@ -13,7 +13,7 @@
 #include "daemon/test/test_session.h"
 #include "wire/launch.h"
 
-/* What most tests begin with. */
+/* A session with a context, a queue and a program. */
 struct scene {
     struct test_session s;
     uint64_t context, queue, program;

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a client sends when it knows that a write has failed does not fail with it: not behind
- * the write, nor behind what was sent before and fails with it. The test driver takes its time
- * to hear of the failure, and lets all that waits fail at once then, as PoCL does; or it hears
- * of it on a thread of its own.
+ * Commands that a client sends after it has seen a write fail do not fail with that write,
+ * nor with earlier commands that depend on it. The test driver learns of the failure late and
+ * then fails all waiting commands at once, as PoCL does; or it learns on another thread.
  */
 #include <CL/cl.h>
 #include <stdlib.h>

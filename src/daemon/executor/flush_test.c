@@ -124,7 +124,7 @@ test_ordinary_driver(void **state)
     test_expect_success(c, event);
 }
 
-/* What one queue waits for holds up those that wait for it, and no others. */
+/* A waiting queue delays queues that depend on it, and no others. */
 static void
 test_other_queues(void **state)
 {

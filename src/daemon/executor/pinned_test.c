@@ -80,7 +80,7 @@ read_log(void)
     return p;
 }
 
-/* What the executor has done with all that was sent so far. */
+/* Counts of pinned memory after the executor has executed all frames sent so far. */
 static struct pins
 look(struct test_scene *c)
 {
@@ -289,7 +289,7 @@ test_unified(void **state)
     assert_int_equal(look(c).made, 0);
 }
 
-/* What cannot be pinned is used as it is. */
+/* Memory that cannot be pinned is used unpinned. */
 static void
 test_failing(void **state)
 {

@@ -12,7 +12,7 @@ int test_open_driver_scene(void **state, const char *variable, const char *value
 int test_close_driver_scene(void **state);
 /** Later commands of the scene use a new queue. */
 void test_use_new_queue(struct test_scene *c, uint64_t properties);
-/** What the driver in the one executor has written down up to now; the caller closes it. */
+/** The log of the test driver in the one executor; the caller closes it. */
 FILE *test_driver_log(void);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What tests of shared memory have in common. */
+/* Helpers for tests of shared memory. */
 #include "daemon/test/test_share.h"
 
 #include <CL/cl.h>

@@ -11,7 +11,7 @@ enum {
     SHORT = 64 << 10
 }; /* [bytes] of a write that the driver may not give to a copy engine */
 
-/* What lies in a copy's room. */
+/* State of a running copy, in tp_device_copy.room. */
 struct running {
     struct tp_list link;
     CUevent event;

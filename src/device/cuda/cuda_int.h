@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the files of cuda.h share: cuda.c has GPUs and memory, copy.c what runs, ipc.c other
- * processes' memory, api.c the driver.
+ * Declarations shared by the files of device/cuda: cuda.c has GPUs and memory, copy.c
+ * running copies, ipc.c other processes' memory, api.c the driver.
  */
 #ifndef TELPHER_DEVICE_CUDA_CUDA_INT_H
 #define TELPHER_DEVICE_CUDA_CUDA_INT_H
@@ -57,7 +57,7 @@ struct tp_cuda {
     struct tp_cuda_export exports[TP_CUDA_EXPORTS];
 };
 
-/** What the driver knows of an address. */
+/** The driver's attributes of an address. */
 struct tp_cuda_pointer {
     unsigned int type;
     unsigned int managed;

@@ -26,7 +26,7 @@ const struct tp_device_maker *const tp_builtin_devices[] = {&tp_cuda_maker, NULL
 
 static struct tp_cuda_api api;
 
-/* What the domain does without. */
+/* Driver calls whose absence the domain tolerates. */
 static struct {
     CUresult (*MemAllocManaged)(CUdeviceptr *ptr, size_t bytes, unsigned int flags);
     CUresult (*MemAllocAsync)(CUdeviceptr *ptr, size_t bytes, CUstream stream);

@@ -12,7 +12,7 @@ struct domain {
     cl_command_queue queue;
 };
 
-/* What a native callback needs beside the copy. */
+/* Arguments of a native callback. */
 struct running {
     const struct tp_opencl *cl;
     _Atomic(struct tp_device_copy *) copy; /* orders start() before copied() */

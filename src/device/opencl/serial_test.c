@@ -174,7 +174,7 @@ test_one_at_a_time(void **state)
     assert_int_equal(calls, 4 * ROUNDS);
 }
 
-/* What a callback finds and does. */
+/* Observations of a driver callback. */
 struct visit {
     struct tp_opencl *cl;
     int inside, refs, count;

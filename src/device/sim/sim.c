@@ -41,7 +41,7 @@ struct memory {
     size_t users; /* copies under way, and its owner until it is freed */
 };
 
-/* What lies in a copy's room. */
+/* State of a running copy, in tp_device_copy.room. */
 struct running {
     struct tp_list link;
     tp_ns ends;

@@ -236,7 +236,7 @@ TP_ICD_ENQUEUE(MigrateMemINTEL, MIGRATEMEM_INTEL,
 typedef void(CL_CALLBACK *free_fn)(cl_command_queue queue, cl_uint count, void *ptrs[],
                                    void *user);
 
-/** What clEnqueueSVMFree does when its turn has come. */
+/** Arguments of a clEnqueueSVMFree until it runs. */
 struct freeing {
     cl_command_queue queue; /* held by its event */
     free_fn notify;

@@ -8,7 +8,7 @@
 #include "icd/migration/range_events.h"
 #include "icd/session/session_int.h"
 
-/** What a command writes: a range of a buffer without parent. */
+/** The range that a command writes, of a buffer without parent. */
 struct tp_copies_write {
     struct _cl_mem
         *root; /**< held: the server must not release it before it is copied */

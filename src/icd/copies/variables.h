@@ -9,7 +9,7 @@
 /** True unless the text surely has none, by the rules of OpenCL C 2.0 and later. Of what the
  *  preprocessor makes of it, a guess that errs on the side of true. */
 bool tp_copies_may_have_variables(const char *text, size_t len);
-/** What build options say of the language. */
+/** Language options of a build. */
 enum tp_copies_language {
     TP_COPIES_C1, /**< without such variables */
     TP_COPIES_C2, /**< or later */

@@ -571,7 +571,7 @@ look_at_all(cl_mem mem, cl_mem other, int where)
                                   NULL);
 }
 
-/** What a place says of a command of frames. */
+/** Completes a command of @p f as its server would. */
 static void
 done(const struct frame *f, cl_int status, const void *data, uint32_t len)
 {

@@ -18,7 +18,7 @@ enum {
     UNREAD_MAX = 256
 }; /* ends of commands before a thread of the library reads them */
 
-/** What the end of a PULL needs. */
+/** A PULL under way, for its completion callback. */
 struct haul {
     struct _cl_mem *root; /**< held */
     uint32_t session_index;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What devices say: the driver's words, and none of what is not forwarded. */
+/* Device queries return the driver's values, without features that are not forwarded. */
 #include "icd/world_test.h"
 
 #define DEV TP_WIRE_FACT_DEVICE, 0, 0

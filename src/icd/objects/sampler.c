@@ -49,7 +49,7 @@ tp_icd_sampler_ensure(struct _cl_sampler *sampler, uint32_t session_index)
 
 /* ---- properties ---------------------------------------------------------------------------- */
 
-/** What a sampler is to be. */
+/** Requested properties of a sampler. */
 struct wish {
     cl_bool normalized;
     cl_addressing_mode addressing;

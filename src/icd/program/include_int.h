@@ -9,7 +9,7 @@
 #include "icd/program/include.h"
 #include "wire/files.h"
 
-/** What lies under a name. */
+/** The file or folder of a name. */
 struct tp_icd_named {
     char *name; /**< as a compiler spells it, cleaned */
     enum tp_wire_file_kind kind;

@@ -343,7 +343,7 @@ clones_have_the_values(void **state)
     built_fini(&b);
 }
 
-/** Whatever allocation fails, the call says so and leaves nothing behind. */
+/** If any allocation fails, the call returns an error and leaks nothing. */
 static void
 want_of_memory_is_an_error(void **state)
 {

@@ -54,7 +54,7 @@ struct peer {
     uint64_t sent, received;
 };
 
-/* What the server of this process does. */
+/* The hostile server, in this process. */
 static struct {
     enum lie lie;
     unsigned at, seed, frames;

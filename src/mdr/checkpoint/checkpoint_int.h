@@ -15,7 +15,7 @@ enum tp_mdr_save_step {
     TP_MDR_READ, /**< all parts, which are good */
 };
 
-/** What process 0 asks of all, in a message of kind SAVE. */
+/** Request of process 0 to all, in a message of kind SAVE. */
 struct tp_mdr_save {
     telpher_mdr_future answer;
     uint64_t generation; /**< of the checkpoint: later ones are larger */

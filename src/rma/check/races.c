@@ -39,7 +39,7 @@ struct page {
     struct access cells[PAGE / 8][CELLS];
 };
 
-/* What a sender knew when it sent, for each notification not yet taken. */
+/* The sender's vector clock of a notification not yet taken. */
 struct sent {
     struct sent *next;
     uint32_t clock[];

@@ -11,7 +11,7 @@
 #include "rma/gpu/link_int.h"
 #include "rma/processes/remote.h"
 
-/* What came while the grid had not been started yet. */
+/* A command that arrived before the grid was started. */
 struct tp_rma_early {
     telpher_rma_command c;
     size_t len;

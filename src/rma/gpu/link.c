@@ -236,7 +236,7 @@ open_link(struct tp_rma_link *l, telpher_rma_job *job, const telpher_rma_kernel 
     return l->run_status;
 }
 
-/* What the launcher says is wrong comes before what the others say of it. */
+/* The launcher's own error takes precedence over errors of other processes. */
 static telpher_status
 refuse(struct tp_rma_link *l)
 {

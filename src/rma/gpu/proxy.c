@@ -130,7 +130,7 @@ do_put(struct order *o)
                : o->rma->calls->put(o->rma, &a, o->where);
 }
 
-/* What goes on its way at once, and has no answer. */
+/* Whether the order is sent immediately and has no reply. */
 static bool
 is_sent(const struct order *o)
 {

@@ -35,7 +35,7 @@ enum tp_rma_control_op {
     TP_RMA_CONTROL_LEFT /* tag: serial; the sender uses no memory of others any more */
 };
 
-/** What a launch must have in common. */
+/** Parameters of a launch that all processes compare. */
 struct tp_rma_hello {
     uint32_t serial, abi, ranks, devices, tags, lanes, status;
     uint32_t elsewhere; /* the kernel brings its launcher */
@@ -92,7 +92,7 @@ struct tp_rma_get {
     bool far; /* dst is a GPU's memory */
 };
 
-/** What a process brings to a launch. */
+/** One process's contribution to the start of a launch. */
 struct tp_rma_coming {
     telpher_status own; /* its own error, or TELPHER_OK */
     const char *words; /* text of that, or NULL */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What programs do that they should not, or that few do: it works, or is refused. */
+/* Wrong or rare uses of the library: each works, or is refused. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -347,7 +347,7 @@ TELPHER_RMA_KERNEL(kernel_lost)
     }
 }
 
-/* What cannot be, by number: accesses, */
+/* Invalid calls, by number: accesses, */
 TELPHER_RMA_FN static telpher_status
 refused_access(telpher_rma *rma, uint64_t n, telpher_rma_win win, uint64_t *x)
 {

@@ -16,7 +16,7 @@ refused_status(uint32_t kind)
                                                  : TELPHER_ERR_INVALID;
 }
 
-/** What tests share with kernels. */
+/** Data shared by tests and their kernels. */
 struct test_data {
     uint64_t cells[CELLS];
     double reals[CELLS];

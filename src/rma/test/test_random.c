@@ -10,7 +10,7 @@
 enum { WORLD = TELPHER_RMA_WORLD, CELLS_MAX = 200, KINDS = 10, TAGS_ANY = 3 };
 enum tags { CAME, READ, ANSWER, ANY /* and the next two */ };
 
-/* What a rank has while it runs. Cells and words are of the rank's lanes together. */
+/* State of a running rank. Its lanes share cells and words. */
 struct rank {
     telpher_rma *rma;
     uint64_t seed;

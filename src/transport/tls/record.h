@@ -77,7 +77,7 @@ telpher_status tp_tls_seal(struct tp_tls_half *h, enum tp_tls_type type,
                            const struct iovec *iov, size_t skip, size_t len,
                            uint8_t *dst);
 
-/** What a client's user can do about an alert of the server. Static text. */
+/** Advice to a client's user about an alert of the server. Static text. */
 const char *tp_tls_alert_text(uint8_t alert);
 
 /**

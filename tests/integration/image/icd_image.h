@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the parts of the icd_image test share. */
+/* Shared by the parts of the icd_image test. */
 #ifndef TELPHER_TESTS_ICD_IMAGE_H
 #define TELPHER_TESTS_ICD_IMAGE_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the parts of the icd_memory test share. */
+/* Shared by the parts of the icd_memory test. */
 #ifndef TELPHER_TESTS_ICD_MEMORY_H
 #define TELPHER_TESTS_ICD_MEMORY_H
 

@@ -78,7 +78,7 @@ one_server_is_lost(void **state)
     assert_true(clEnqueueReadBuffer(both.queues[0], there, CL_TRUE, 0, SIZE, got, 0,
                                     NULL, NULL) != CL_SUCCESS);
 
-    /* What is also here lives on, and what is written anew is whole again. */
+    /* Buffers with a copy here survive, and a lost one is valid again after a write. */
     expect_content(both.queues[0], shared, model, SIZE);
     expect_content(both.queues[0], here, model, SIZE);
     ok(clEnqueueWriteBuffer(both.queues[0], there, CL_TRUE, 0, SIZE, model, 0, NULL,

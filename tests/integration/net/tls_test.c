@@ -485,7 +485,7 @@ alert_of_b(struct ends *e)
     return text[1];
 }
 
-/* What ends a connection, and the alert that answers it (RFC 8446 section 6). */
+/* Messages that end a connection, and their alerts (RFC 8446 section 6). */
 static void
 test_bad_messages(void **state)
 {
@@ -896,7 +896,7 @@ test_no_key(void **state)
     tp_conn_destroy(b);
 }
 
-/* What answers is no TLS, or a preface in clear, or nobody in time. */
+/* The server's answer is not TLS, is a preface in clear, or comes too late. */
 static void
 test_strange_answers(void **state)
 {

@@ -551,7 +551,7 @@ table_source(cl_uint entries)
     return text;
 }
 
-/** What the kernel finds in place @p index. */
+/** The index that the kernel picks for work-item @p index. */
 static cl_uint
 picked(cl_uint index, cl_uint entries)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the parts of the icd_svm test share. */
+/* Shared by the parts of the icd_svm test. */
 #ifndef TELPHER_TESTS_ICD_SVM_H
 #define TELPHER_TESTS_ICD_SVM_H
 

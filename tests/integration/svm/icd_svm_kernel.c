@@ -153,7 +153,7 @@ link_nodes(struct node *nodes)
     return sum;
 }
 
-/** What the same list takes in buffers, with numbers instead of pointers. */
+/** Time for the same list in buffers, with indices instead of pointers. */
 static double
 time_of_buffers(void)
 {
@@ -232,7 +232,7 @@ run_lists(struct lists *l, int64_t *ret_sum)
     return seconds() - began;
 }
 
-/** What the host reads of the list is what kernels and host made of it. */
+/** The host reads the list as kernels and host left it. */
 static void
 expect_list(const struct lists *l, int64_t want)
 {

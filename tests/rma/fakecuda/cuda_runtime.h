@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What rma's kernels and their launcher use of CUDA, on processors: a block is a thread, its
- * lanes are taken in turns, in any order, from one __syncthreads() to the next. So what
- * kernels on GPUs and the agents of several processes do together is tested without a GPU.
- * Memory of a "GPU" lies in memory files, which other processes can open. What this cannot
- * show is what a GPU's caches and fences do.
+ * Emulates the part of CUDA that rma's kernels and their launcher use: a block is a thread,
+ * its lanes run in turns, in any order, from one __syncthreads() to the next. So kernels on
+ * GPUs together with progress threads of several processes are tested without a GPU. Memory
+ * of a "GPU" lies in memory files, which other processes can open. Caches and fences of a GPU
+ * are not emulated.
  *
  * FAKE_CUDA_GPUS says how many there are, 2 by default. FAKE_CUDA_KILL=NAME:N ends the process of
  * rank 1 at its N-th call of a function, or stops it with FAKE_CUDA_STOP=1. C++.
@@ -153,7 +153,7 @@ unsigned fakecuda_used(void);
 /** Allocations, opened memory and streams that there are. */
 size_t fakecuda_left(void);
 
-/** What a lane throws that runs no further. */
+/** Thrown by a lane that exits. */
 struct fakecuda_exit {
 };
 /** The next lane's turn; comes back when all have been here. */

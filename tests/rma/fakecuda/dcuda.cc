@@ -56,7 +56,7 @@ kernel_ring(dcuda_context_handle dcuda)
     dcuda_gpu_finish(gst);
 }
 
-/* What rank k was left with by those before it; the first one has the whole sum. */
+/* The partial sum at rank k; the first rank has the whole sum. */
 static int
 left_in(int k, int world)
 {

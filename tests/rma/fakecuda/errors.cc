@@ -48,7 +48,7 @@ launch(telpher_rma_job *job, uint64_t *failed, telpher_error *err)
     return status;
 }
 
-/* What a launch can do without. */
+/* Calls whose failure a launch tolerates. */
 static bool
 may_fail(const char *name)
 {
@@ -62,7 +62,7 @@ may_fail(const char *name)
     return fakecuda_is_one_of(name, names);
 }
 
-/* What is also called when the launch is over. */
+/* Calls that are also made after the launch. */
 static bool
 comes_behind(const char *name)
 {

@@ -94,7 +94,7 @@ asks(const char *name)
     return fakecuda_is_one_of(name, names);
 }
 
-// What a call of that name says: an error stays until it is asked for, a sticky one for good.
+// The status of a call of that name: an error stays until it is queried, a sticky one always.
 cudaError_t
 outcome(const char *name)
 {
@@ -125,7 +125,7 @@ note(cudaError_t error)
         }                                                                              \
     } while (0)
 
-// What is freed is gone, whatever the call says.
+// Freed memory is gone, whatever status the call returns.
 cudaError_t
 dropped(const char *name, cudaError_t error)
 {

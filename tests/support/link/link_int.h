@@ -23,7 +23,7 @@ enum { LINK_A = 0, LINK_B = 1, LINK_SIDES = 2 };
 enum { LINK_A2B = 0, LINK_B2A = 1 }; /* a direction carries the number of its sender */
 enum { LINK_MTU_MAX = 65535 };
 
-/** What happens to the link, at a byte of the stream or by command. */
+/** Faults of the link, at a byte of the stream or by command. */
 enum link_event {
     LINK_EV_NONE,
     LINK_EV_CUT, /* drops everything, both devices go down */

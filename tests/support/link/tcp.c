@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the test link knows of TCP: which bytes of which flow have passed, how to shorten
+ * TCP in the test link: which bytes of which flow have passed, how to shorten
  * a segment, and how to reset both ends of a flow as a firewall would.
  */
 #include "link_int.h"

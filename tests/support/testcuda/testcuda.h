@@ -11,7 +11,7 @@
 
 #include "device/cuda/api.h"
 
-/** What tests find with dlsym(), by these names. */
+/** Functions that tests find with dlsym(), by these names. */
 struct testcuda_hooks {
     /** While it is held a stream runs nothing. */
     void (*hold)(CUstream stream, bool held);

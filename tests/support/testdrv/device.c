@@ -294,7 +294,7 @@ static const struct fact facts[] = {
     {CL_DEVICE_REFERENCE_COUNT, U32, 1, NULL},
 };
 
-/* What only an OpenCL 3.0 device is asked. */
+/* Queries of OpenCL 3.0 devices only. */
 static const struct fact facts_30[] = {
     {CL_DEVICE_ATOMIC_MEMORY_CAPABILITIES, U64,
      CL_DEVICE_ATOMIC_ORDER_RELAXED | CL_DEVICE_ATOMIC_SCOPE_WORK_GROUP, NULL},

@@ -45,7 +45,7 @@ run_fill(struct td_cmd *cmd)
     return CL_COMPLETE;
 }
 
-/* What every call on a buffer checks first. */
+/* Checks common to all calls on a buffer. */
 static cl_int
 check(cl_command_queue queue, cl_mem mem, const struct td_wait *wait)
 {

@@ -21,7 +21,7 @@ enum {
     DECORATION_SPEC_ID = 1,
 };
 
-/** What is known of a module while it is read; ids below TYPES_MAX only. */
+/** A module while it is parsed; ids below TYPES_MAX only. */
 enum { TYPES_MAX = 256 };
 struct module {
     char *source;

@@ -166,7 +166,7 @@ td_clCreateBufferWithProperties(cl_context context, const cl_mem_properties *pro
     return m;
 }
 
-/* What a sub-buffer does not say itself comes from its parent. */
+/* A sub-buffer inherits flags that it does not set from its parent. */
 static cl_int
 inherit_flags(cl_mem_flags parent, cl_mem_flags own, cl_mem_flags *ret_flags)
 {

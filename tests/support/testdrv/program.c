@@ -264,7 +264,7 @@ find_error(const char *source, int *ret_line)
     return NULL;
 }
 
-/* What a compiler would say of the source; empty if it is content. */
+/* The compiler log of the source; empty if it has no error. */
 static char *
 make_log(const char *source)
 {

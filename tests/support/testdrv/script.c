@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the environment tells the test driver to do: log, fail, hang, crash, be slow. */
+/* Script of the test driver, from the environment: log, fail, hang, crash, be slow. */
 #include "td.h"
 
 #include <errno.h>

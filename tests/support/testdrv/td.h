@@ -223,7 +223,7 @@ bool td_mem_map_remove(cl_mem mem, void *ptr);
 
 enum td_arg_kind { TD_ARG_GLOBAL, TD_ARG_CONSTANT, TD_ARG_LOCAL, TD_ARG_VALUE };
 
-/** What the source says of one argument. */
+/** Declaration of one argument in the source. */
 struct td_arg_info {
     enum td_arg_kind kind;
     char name[48];
@@ -291,7 +291,7 @@ struct _cl_kernel {
     struct td_arg *arg;
 };
 
-/** What a kernel function gets: one call runs the whole range. */
+/** Parameter of a kernel function: one call runs the whole range. */
 struct td_launch {
     cl_uint dims;
     size_t offset[3], global[3], local[3];
@@ -371,7 +371,7 @@ struct td_cmd {
     _Alignas(16) uint8_t data[];
 };
 
-/** What all enqueue calls have in common. */
+/** Arguments common to all enqueue calls. */
 struct td_wait {
     cl_uint count;
     const cl_event *list;

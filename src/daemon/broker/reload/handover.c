@@ -40,7 +40,7 @@ struct record {
     uint32_t type, len;
 };
 
-/* What both programs must agree on, and single values. */
+/* Layout sizes that both programs must agree on, and single values. */
 struct head {
     char magic[8];
     uint32_t version, control_bytes, slot_bytes;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What one session may have: each limit refuses what is beyond it by name, the session goes
- * on, and what was given back may be had again. Skipped where telpherd finds no device.
+ * Limits of one session: a request beyond a limit fails with the limit's name, the session
+ * goes on, and released resources are available again. Skipped without a device.
  */
 #include <CL/cl.h>
 #include <stdio.h>
@@ -387,7 +387,7 @@ test_late_content(void **state)
     close_session();
 }
 
-/* What the broker writes is what the executor reads. */
+/* The executor parses limits as the broker prints them. */
 static void
 test_text(void **state)
 {

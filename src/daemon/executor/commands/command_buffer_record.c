@@ -128,7 +128,7 @@ record_launch(struct tp_exec_command *c, const void *msg)
 static const struct tp_exec_kind tp_exec_launch = {"clCommandNDRangeKernelKHR",
                                                    launch_is_proper, record_launch};
 
-/* What can be recorded. */
+/* Commands that can be recorded. */
 #define RECORDABLE(X)                                                                  \
     X(LAUNCH, launch)                                                                  \
     X(COPY, copy)                                                                      \

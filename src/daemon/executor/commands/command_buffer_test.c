@@ -230,7 +230,7 @@ test_errors_poison(void **state)
     close_scene(&c);
 }
 
-/* What no honest client sends ends the session, and nothing else. */
+/* A malformed frame ends its session, and no other. */
 static void
 test_malformed_ends_the_session(void **state)
 {

@@ -11,7 +11,7 @@
 #include "daemon/executor/objects/objects.h"
 #include "daemon/executor/program/build_cache.h"
 
-/* What is said of an id that is none, and how objects end. */
+/* The error code of an invalid id, and the destructors, by kind of object. */
 static const struct kind {
     int32_t invalid;
     void (*on_release)(struct tp_exec_object *o);

@@ -9,7 +9,7 @@
 
 #include "daemon/executor/program/files.h"
 
-/** What a call does with a name. */
+/** System calls that the guard filters, by what they do with a path. */
 enum tp_exec_call_kind {
     TP_EXEC_CALL_OPEN,
     TP_EXEC_CALL_STAT,

@@ -104,7 +104,7 @@ expect_end(uint16_t type, const void *msg)
     close_session(&s);
 }
 
-/* What the driver refuses poisons the program; so does a constant of a source program. */
+/* Builds fail after the driver refused the IL, or after a constant of a source program. */
 static void
 test_il(void **state)
 {

@@ -37,7 +37,7 @@ struct fake {
     bool at_once; /* complete inside the call that starts */
 };
 
-/* What the transfers have told, and the client's side. */
+/* Results reported by the transfers, and the client's side. */
 struct world {
     struct fake fake;
     struct tp_exec_transfers *transfers;

@@ -297,7 +297,7 @@ test_images_are_refused(void **state)
     cl.ReleaseMemObject(image);
 }
 
-/* What is allocated is of the context that the program said. */
+/* Buffers are allocated in the context that the program chose. */
 static void
 test_use(void **state)
 {

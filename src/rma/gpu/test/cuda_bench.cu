@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What puts and notifications between ranks on GPUs cost: dCUDA's tables 5.1 and 5.4 beside
+ * Measures puts and notifications between ranks on GPUs: dCUDA's tables 5.1 and 5.4 beside
  * the thesis' figures, with two GPUs also between them. scripts/gpu/rma.sh builds and runs
- * it. "Looked at": every message has new data over poison, which is looked at when it has come;
- * of more than 16 bytes the first and the last. The others are as NVSHMEM's beside them
- * (scripts/gpu/nvshmem.cu), of which no byte is new.
+ * it. "Looked at": the receiver compares new data in every message, beyond 16 bytes its first
+ * and last word. The other rows send unchanged data, as NVSHMEM's test does
+ * (scripts/gpu/nvshmem.cu).
  */
 #include <telpher/rma/device.h>
 #include <telpher/rma/host.h>
@@ -51,7 +51,7 @@ flag_get(const uint32_t *at, int far)
     return seen;
 }
 
-/* What a rank of the latency's two has, at hand. */
+/* One of the two ranks of the latency test. */
 struct side {
     uint32_t me;
     uint64_t len; /* of a put */
@@ -313,7 +313,7 @@ bandwidths(uint32_t devices, uint32_t ranks, uint32_t lanes, uint64_t len)
     }
 }
 
-/* What the driver's own copies do. */
+/* Measures the driver's own copies. */
 static void
 copies(uint32_t gpus)
 {

@@ -27,7 +27,7 @@ chance_must(telpher_rma *rma, int right)
     }
 }
 
-/* What a rank does in a step: puts bytes to its room at a target's, or tells it, or looks. */
+/* A rank's action in a step: put bytes to its area at a target, notify it, or check. */
 struct chance {
     uint32_t to, kind, off, len, tag;
     uint64_t value;
@@ -122,7 +122,7 @@ chance_step(telpher_rma *rma, telpher_rma_win win, const struct chance *c,
     }
 }
 
-/* What came from a rank in a round: how often each tag, and the bytes. */
+/* Computes what a rank sends in a round: the count of each tag, and the bytes. */
 TELPHER_RMA_FN static void
 chance_look(telpher_rma *rma, uint32_t from, uint32_t round, const uint8_t *room,
             uint8_t *bytes, uint32_t counts[CHANCE_TAGS])

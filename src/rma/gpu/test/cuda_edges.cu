@@ -2,10 +2,10 @@
 /*
  * usage: cuda_edges [LANES [EDGE...]]
  *
- * What happens on GPUs only after hours, or when somebody does what is seldom: numbers that
- * wrap, ranks that never wait, waits that end or do not, and what tables say then. Kernels set
- * numbers of rma/device_cuda.h to where they wrap. With one GPU its devices are peers.
- * scripts/gpu/rma.sh runs it on GPUs, tests/rma/fakecuda on processors that play them.
+ * Tests states that GPUs reach only after hours or by rare calls: counters that wrap, ranks
+ * that never wait, waits that end or time out, and the wait tables then. Kernels set counters
+ * of rma/device_cuda.h close to where they wrap. With one GPU its devices are peers.
+ * scripts/gpu/rma.sh runs it on GPUs, tests/rma/fakecuda on processors that emulate them.
  */
 #include "rma/gpu/test/cuda_chance.h"
 #include "rma/gpu/test/cuda_run.h"
@@ -15,7 +15,7 @@
 
 enum { WORLD = TELPHER_RMA_WORLD, CELLS = 128, WRAP_BACK = 20, DEPTH = 16 };
 
-/* What the kernels share, in memory of the host's. */
+/* Data shared by the kernels, in host memory. */
 struct edges {
     uint8_t *rooms[CHANCE_RANKS]; /* first: what kernel_chances wants */
     uint64_t cells[CELLS];
@@ -155,7 +155,7 @@ TELPHER_RMA_KERNEL(kernel_never_waits)
     telpher_rma_win_free(rma, win);
 }
 
-/* Who gets what it put sees it, also if it went by a slot. */
+/* A rank's get returns its own earlier put, also if that went through a slot. */
 TELPHER_RMA_KERNEL(kernel_gets_own)
 {
     struct edges *d = (struct edges *)telpher_rma_data(rma);

@@ -150,7 +150,7 @@ run_litmus(uint32_t gpus, uint32_t devices)
     failures += bad != 0;
 }
 
-/* What the kernels of the tests share; with several GPUs the host's memory, which all reach
+/* Allocates data shared by the kernels; with several GPUs in host memory, which all reach
  * and which does not move. */
 static int
 share_data(uint32_t gpus)
