@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A server dies under a program with copies on a second server: states of the program in which a
- * command that ran twice, or half, would show. What cannot be copied or repeated gives an error or
- * ends the copies. Each case is a process with servers of its own.
+ * command that ran twice, or half, would show. Effects that cannot be repeated give an error or
+ * end the copies. Each case is a process with servers of its own.
  */
 #include "world.h"
 
