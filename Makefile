@@ -29,11 +29,11 @@ test: build ## build and run the tests, but for the longest, which check runs
 	@scripts/run-tests dev $(JOBS) --short
 
 check: bootstrap ## format, warnings as errors, tests under sanitizers, include check: what CI runs
-	@scripts/check $(JOBS)
+	@scripts/check/all $(JOBS)
 
 bench: bootstrap ## build for release and run telpher-bench
 	@$(call build,release)
-	@scripts/bench build/release
+	@scripts/bench/all build/release
 
 install: bootstrap ## install under PREFIX (/usr/local), staged in DESTDIR
 	@cmake --preset release -DCMAKE_INSTALL_PREFIX=$(PREFIX)
@@ -56,39 +56,39 @@ check-tsan: bootstrap ## all tests under the thread sanitizer
 
 check-valgrind: build ## leaks and bad reads in our own programs, by valgrind
 	@scripts/bootstrap --with tools
-	@scripts/check-valgrind build/dev
+	@scripts/check/valgrind build/dev
 
 check-apps: build ## strangers' OpenCL programs through Telpher
 	@scripts/bootstrap --with apps
-	@scripts/check-apps build/dev
+	@scripts/check/apps build/dev
 
 check-cts: build ## OpenCL conformance tests built in CTS=DIR, natively and through Telpher (CTS_ARGS=...)
 	@test -n "$(CTS)" || { echo "usage: make check-cts CTS=DIR (a build folder of OpenCL-CTS)"; exit 2; }
-	@scripts/check-cts build/dev $(CTS) $(CTS_ARGS)
+	@scripts/check/cts build/dev $(CTS) $(CTS_ARGS)
 
 check-cluster: build ## telpher cluster in an allocation of a Slurm of its own, two nodes on this machine; as root
 	@scripts/bootstrap --with slurm
-	@scripts/check-cluster build/dev
+	@scripts/check/cluster build/dev
 
 check-random: build ## 20,000 random OpenCL programs on 1 to 4 servers, compared with the native driver
-	@scripts/check-random build/dev
+	@scripts/check/random build/dev
 check-random-drivers: build ## 200 random OpenCL programs with each OpenCL driver of this machine
-	@RANDOM_PROGRAMS=200 scripts/check-drivers build/dev
+	@RANDOM_PROGRAMS=200 scripts/check/drivers build/dev
 
 check-cross: build ## the client for 64-bit Arm, emulated, against a server of this machine
 	@scripts/bootstrap --with cross
-	@scripts/check-cross build/dev
+	@scripts/check/cross build/dev
 
 check-fuzz: ## every fuzz target for FUZZ_SECONDS (30) each, JOBS at a time
 	@scripts/bootstrap --with fuzz
 	@$(call build,fuzz)
-	@scripts/check-fuzz build/fuzz $(FUZZ_SECONDS) $(JOBS)
+	@scripts/check/fuzz build/fuzz $(FUZZ_SECONDS) $(JOBS)
 
 check-sizes: build ## between ranks, all sizes up to 32 MiB and 4 GiB + 1: half an hour, 9 GiB of memory; goes on where it ended
-	@scripts/check-sizes build/dev
+	@scripts/check/sizes build/dev
 
 check-soak: build ## memory, processor time and latency of a server over minutes
-	@scripts/check-soak build/dev
+	@scripts/check/soak build/dev
 
 fuzz-pack: ## a folder of fuzz targets that run on machines without a compiler
 	@scripts/bootstrap --with fuzz
@@ -96,10 +96,10 @@ fuzz-pack: ## a folder of fuzz targets that run on machines without a compiler
 	@scripts/fuzz-pack build/fuzz build/fuzz-pack
 
 check-includes: ## no include goes up a floor
-	@scripts/check-includes
+	@scripts/check/includes
 
 format: ## put all C files in the house's form
-	@scripts/check-format --fix
+	@scripts/check/format --fix
 
 tidy: build ## clang-tidy over the sources
 	@scripts/bootstrap --with tidy

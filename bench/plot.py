@@ -3,7 +3,7 @@
 """Draws results of telpher-bench; `telpher-bench plot` runs this script.
 
 The form of a file's rows selects the picture: cases of `ocl` and `floor`, `migrate`, `launch --figures`, `compare`, `notified`,
-or the case studies of scripts/bench-studies.
+or the case studies of scripts/bench/studies.
 """
 import argparse
 import json
@@ -13,8 +13,8 @@ import sys
 
 USAGE = """Usage: telpher-bench plot FILE.json... -o OUT.png
 Draws the medians of one or more results of telpher-bench (--json), or one result of
-suite, launch --figures, compare -f json, notified -f json, scripts/bench-studies or
-scripts/bench-servers.
+suite, launch --figures, compare -f json, notified -f json, scripts/bench/studies or
+scripts/bench/servers.
 
   -o, --out FILE  the picture: .png or .svg
   -h, --help      this text
@@ -157,7 +157,7 @@ def draw_migrations(plt, files, _):
     return figure
 
 
-# ---- the examples matmul, lbm and pointcloud, by scripts/bench-servers ----
+# ---- the examples matmul, lbm and pointcloud, by scripts/bench/servers ----
 
 def draw_examples(plt, files, _):
     bars = [("matmul", "devices", "gflops", "product of matrices", "GFLOP/s"), ("lbm", "label", "mlups", "flow", "MLUPS"),
@@ -397,7 +397,7 @@ def draw_notified(plt, files, _):
     return figure
 
 
-# ---- case studies of scripts/bench-studies ----
+# ---- case studies of scripts/bench/studies ----
 
 FORMS = [("ours", "ranks", "o-", COLOURS[2]), ("two_model", "two models", "s-", COLOURS[4]),
          ("computes", "computing", "x--", COLOURS[3]), ("sends", "sending", "+--", COLOURS[0])]

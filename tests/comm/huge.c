@@ -4,7 +4,7 @@
  *
  * More than 32 bits can say: 4 GiB + 1 from one kind of memory to another, by channel, put and
  * get, from and to an odd address; each byte is compared. Needs 9 GiB of memory and minutes:
- * scripts/check-sizes runs it over every transport and pair.
+ * scripts/check/sizes runs it over every transport and pair.
  */
 #include "ranks.h"
 

@@ -5,7 +5,7 @@
  * Every pair of kinds of memory, by channel, put and get, at every size at which the way
  * changes and beside it, from and to any alignment; nothing but the place is written.
  * TELPHER_TEST_ALL_SIZES=1 adds sizes up to 32 MiB: minutes, too long for every change, so
- * scripts/check-sizes sets it.
+ * scripts/check/sizes sets it.
  */
 #include "../support/pattern.h"
 #include "ranks.h"

@@ -4,7 +4,7 @@
  *
  * Messages between objects on 4 processes, each pair's in their order; quiescence comes once, after
  * the last. Then: what an idle object costs. Without arguments fewer than a million, which
- * scripts/check-mdr runs.
+ * scripts/check/mdr runs.
  */
 #include "../comm/ranks.h"
 

@@ -3,7 +3,7 @@
  * share_perf SECONDS SERVERS=MS...: clients of one telpherd, each a process with kernels of
  * MS milliseconds, and the device time that each has. SERVERS is its TELPHER_SERVERS: clients
  * on the Unix socket and on TCP are different users. Prints a line a client: kernels, their
- * device time by the driver's stamps, its part of the sum. scripts/bench-share runs it.
+ * device time by the driver's stamps, its part of the sum. scripts/bench/share runs it.
  */
 #define CL_TARGET_OPENCL_VERSION 120
 #include <CL/cl.h>
