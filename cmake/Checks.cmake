@@ -17,7 +17,7 @@ telpher_check(check_format scripts/check/format)
 telpher_check(check_includes scripts/check/includes)
 telpher_check(check_includes_self_test scripts/check/includes --self-test)
 telpher_check(check_words scripts/check/words --baseline scripts/words-baseline README.md ARCHITECTURE.md CHANGELOG.md
-  CONTRIBUTING.md SECURITY.md docs src include tools bench examples/README.md tests/README.md)
+  CONTRIBUTING.md SECURITY.md docs src include tools bench examples scripts python tests)
 telpher_check(check_words_self_test scripts/check/words --self-test)
 telpher_check(check_help scripts/check/help)
 telpher_check(check_reference scripts/reference check)

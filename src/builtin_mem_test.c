@@ -239,7 +239,7 @@ test_many_at_once(void **state)
     unsigned ended = 0;
 
     (void)state;
-    if (kind == TELPHER_MEM_HOST) { /* there, whoever has the address copies */
+    if (kind == TELPHER_MEM_HOST) { /* host memory: an address suffices to copy */
         goto end;
     }
     for (unsigned i = 0; i < MANY; i++) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Messages to a handler: every rank sends a vector, from memory of the kind it is told, to
- * rank 0. The post handler there names where each vector shall lie; the entry handler adds
- * it up when it is there.
+ * Messages to a handler: every rank sends a vector, from memory of the kind it was started with,
+ * to rank 0. The post handler there chooses each vector's destination; the entry handler adds
+ * the vector up after its arrival.
  *
  *     telpher launch -n 3 -- 03_message_handler sim
  */

@@ -68,9 +68,9 @@ step_inner(__global const float *in, __global float *out, __global const ushort 
     collide_and_store(p, omega, out, n, at);
 }
 
-/* The first and the last column. What comes from beyond the strip is read from two
- * halos (three directions of `pitch` cells each), and what leaves is written to two
- * others. With `outlet` the last column is the end of the channel: nothing changes
+/* The first and the last column. Populations that enter the strip are read from two
+ * halos (three directions of `pitch` cells each), and those that leave are written to
+ * two others. With `outlet` the last column is the end of the channel: nothing changes
  * beyond it (zero gradient). Global size (height, 2), global offset (1, 0). */
 __kernel void
 step_edges(__global const float *in, __global float *out, __global const ushort *walls,

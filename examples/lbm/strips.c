@@ -187,7 +187,7 @@ create_walls(struct simulation *sim, const struct strip *s)
     return buffer;
 }
 
-/* Both states, and the halos. The inlet is a left halo that nobody ever updates. */
+/* Both states, and the halos. The inlet is a left halo that is never updated. */
 static void
 create_buffers(struct simulation *sim, struct strip *s)
 {

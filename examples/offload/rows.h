@@ -14,7 +14,7 @@ first_row(int rows, int parts, int i)
 }
 
 /* The nearest part before (@p step -1) or behind (1) @p mine that has rows, too. A part
- * without rows talks to nobody. */
+ * without rows has no neighbours. */
 static inline int
 neighbour(int rows, int parts, int mine, int step)
 {

@@ -2,7 +2,7 @@
 /*
  * usage: offload_opencl WORKER WORKERS [PLATFORM [N]]
  * A product of N x N matrices on the OpenCL devices of the workers, of the first platform
- * with PLATFORM in its name: one device a worker, by turns or as TELPHER_MAPPING says. The
+ * with PLATFORM in its name: one device a worker, in turns or as TELPHER_MAPPING says. The
  * rows of one matrix are the parents' and go to the workers; the other goes to each whole.
  */
 #include <stdio.h>

@@ -7,7 +7,7 @@
  * Messages lie in the order of their experts, so those for a device are in a row: a rank puts
  * them to the rank of its own number there, with where each expert's begin, and notifies.
  * Experts answer what lies on their own device where it lies, while the rest is on its way,
- * and then that, when all ranks of the device have got theirs. Who got them puts them back.
+ * and then the rest, when all ranks of the device have got theirs. The receiver puts them back.
  *
  * The form of two models brings a device's tokens in the order of their experts, and copies
  * one piece for each pair of devices: as long as it must be, which the host has to look up,
@@ -265,7 +265,7 @@ open_windows(struct place *p)
     telpher_rma_win_create(p->rma, TELPHER_RMA_WORLD, p->m.out, len, &p->out);
 }
 
-/* All of the device's ranks have come so far. */
+/* Barrier of the device's ranks. */
 TELPHER_RMA_FN static void
 meet(const struct place *p)
 {
@@ -439,8 +439,8 @@ copy_starts(study_host *host, const struct data *d)
     }
 }
 
-/* Messages go to their experts' devices, or the answers come back. Who records does not know
- * how many. */
+/* Messages go to their experts' devices, or the answers come back. A recorded graph
+ * does not depend on how many. */
 static void
 copy_messages(study_host *host, const struct data *d, int back)
 {

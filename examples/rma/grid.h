@@ -35,9 +35,9 @@ enum grid_tags { STRIPE_CAME, TURNED, SUM_CAME /* + level */ };
 struct block {
     uint32_t *columns; /* ENTRIES a row */
     double *values;
-    double *x, *y; /* y: power has two, by turns */
+    double *x, *y; /* y: power has two, in turns */
     double
-        *raw; /* power: x without its length, as it came; by turns. spmv: the other x */
+        *raw; /* power: x without its length, as it came; in turns. spmv: the other x */
     double *came; /* sums from other devices, a vector for each level of the tree */
     double *squares; /* power: of each rank, in SQUARES parts */
     double *sums, *norm; /* power, two models: of each rank's; of this step */
@@ -194,8 +194,8 @@ place_add_up(const struct place *p)
 
 /* ---- two models: the host copies blocks of vectors, in the same trees ---- */
 
-/** Where x begins, of which there are two by turns, on a device in row @p i: every step has
- *  another one, so that what came of the one before is known for what it is. */
+/** The start of x on a device in row @p i. There are two, used in turns: every step has
+ *  another one, so that data of the step before cannot be mistaken for its own. */
 TELPHER_RMA_FN_BOTH static inline double *
 grid_turn(const struct grid *g, const struct block *b, uint32_t i, uint32_t turn)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The case studies as two models: phases that only compute, each a launch over all ranks,
- * and the host, which waits for their end and copies between devices. What a phase computes
- * are the functions of the kernel that communicates. Under nvcc phases are plain kernels,
+ * and the host, which waits for their end and copies between devices. A phase
+ * computes with the functions of the kernel that communicates. Under nvcc phases are plain kernels,
  * and copies follow them on the GPUs (phases_cuda.c); else a phase is run by threads that
  * stay. There may be several ways to launch and copy: the best is what ours compares with.
  */

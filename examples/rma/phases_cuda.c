@@ -3,7 +3,7 @@
  * Launches and copies of the host, on GPUs. Devices lie where the ranks' own do
  * (TELPHER_RMA_GPUS), each GPU has a stream. Three ways: by streams; all of it recorded as a
  * CUDA graph and launched at once; and with NCCL between GPUs, where it is there when the
- * program runs. A GPU waits for those that it exchanges with, and for nobody else.
+ * program runs. A GPU waits only for those that it exchanges with.
  */
 #ifdef __CUDACC__
 
@@ -41,7 +41,7 @@ struct study_host {
     uint32_t *gpu_of; /* of each device */
     cudaEvent_t begin, end; /* on the first GPU */
     int begun;
-    int exchanges; /* copies have come since the last launch */
+    int exchanges; /* copies enqueued since the last launch */
     uint8_t goes[GPUS_MAX][GPUS_MAX]; /* one from here to there */
     int records;
     cudaGraphExec_t graph;

@@ -107,8 +107,8 @@ step(struct place *p, uint32_t number, double *square, double *norm)
     p->block.y = y;
 }
 
-/* The norm's reduction is a barrier, too: behind it nobody reads this step's x, nor what came
- * of the step before. */
+/* The norm's reduction is a barrier, too: after it no rank reads this step's x, nor data of
+ * the step before. */
 TELPHER_RMA_KERNEL(power)
 {
     double norm = 1;

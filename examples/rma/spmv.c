@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Case study: a sparse matrix times a vector on a square grid of devices. All numbers are
- * whole, so that the product is exact in any order. Steps multiply two vectors by turns. */
+ * whole, so that the product is exact in any order. Steps multiply two vectors in turns. */
 #include "grid.h"
 
 TELPHER_RMA_KERNEL(spmv)
@@ -16,7 +16,7 @@ TELPHER_RMA_KERNEL(spmv)
     for (uint32_t i = 0; i < p.grid->steps; i++) {
         p.block.x = i % 2 == 0 ? even : odd;
         place_get_stripe(&p, p.block.x);
-        if (p.i > 0 && place_does(&p, STUDY_SENDS)) { /* all stripes have come */
+        if (p.i > 0 && place_does(&p, STUDY_SENDS)) { /* all stripes have arrived */
             telpher_rma_barrier(rma, TELPHER_RMA_DEVICE);
         }
         place_multiply(&p);

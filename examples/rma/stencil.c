@@ -5,8 +5,8 @@
  * memory of their own, with a row of the neighbour device at each end.
  *
  * Ranks of one device see each other's rows and only notify; at the end of a device a row is
- * put. Who has heard from both neighbours that their step is done may overwrite what they read
- * of it.
+ * put. A rank that both neighbours notified of the end of their step may overwrite the rows
+ * that they read.
  */
 #include <math.h>
 #include <stdio.h>
@@ -49,7 +49,7 @@ at(uint32_t k, uint32_t j, uint32_t i)
 /* This rank's place: rows first to last of its device. */
 struct place {
     telpher_rma *rma;
-    telpher_rma_win win[3]; /* lap, fly, and in or out by turns in two of these */
+    telpher_rma_win win[3]; /* lap, fly, and in or out in turns in two of these */
     telpher_rma_win win_out;
     struct part part;
     uint32_t rows, first, last, me, size;
@@ -246,10 +246,10 @@ neighbours(const struct place *p)
     return (p->me > 0) + (p->me < p->size - 1);
 }
 
-/* Up to here rows go with a message from or to the neighbour below: the Laplacian does them
- * before it tells, the update behind what it is told. If that one is of another device it is one
- * row, and the others are done meanwhile. Within a device a message takes no longer than the turn
- * of a loop in which few lanes have work, so it is all of them. */
+/* Up to here rows go with a message from or to the neighbour below: the Laplacian computes them
+ * before it notifies, the update after it is notified. For a neighbour on another device this is
+ * one row, and the others are computed meanwhile. Within a device a message takes no longer than
+ * a loop iteration in which few lanes have work, so all rows wait. */
 TELPHER_RMA_FN static uint32_t
 lower_rows(const struct place *p)
 {
@@ -380,7 +380,7 @@ TELPHER_RMA_KERNEL(stencil)
         step(&p);
     }
     telpher_rma_timer_stop(rma);
-    telpher_rma_barrier(rma, TELPHER_RMA_WORLD); /* nobody's memory goes before */
+    telpher_rma_barrier(rma, TELPHER_RMA_WORLD); /* no rank frees memory before */
 }
 
 /* ---- two models: a launch for each stencil, the host copies rows between devices ---- */

@@ -78,7 +78,7 @@ check_devices(const char *program, const struct study *study)
     }
 }
 
-/* Among what is timed are ranks that compute and wait for nobody. */
+/* The timed forms include ranks that compute and never wait. */
 static void
 check_times(const char *program, const struct study *study)
 {
@@ -126,7 +126,7 @@ struct piece {
     struct piece *next;
     char *memory;
     size_t len, used, live; /* [bytes]; how many have some */
-    int gpu; /* whose it is; -1 = nobody's in particular: each GPU reads a copy */
+    int gpu; /* its owner; -1 = none: each GPU reads a copy */
     int seen; /* the host's */
 };
 

@@ -11,7 +11,7 @@
 /** How a study runs; with STUDY_THESIS defined, its defaults are the parameters of dCUDA's
  *  thesis on one device: PROGRAM [RANKS [DEVICES [SIZE [STEPS [LANES [SAMPLES]]]]]]. */
 struct study {
-    const char *what; /* SIZE, in words */
+    const char *what; /* meaning of SIZE */
     uint32_t ranks, devices, size, steps; /* the program's defaults */
     uint32_t square; /* not 0: devices are 1, 4, 9, ... */
     uint32_t lanes; /* of a rank; 0 = one */
@@ -81,7 +81,7 @@ study_first(uint32_t count, uint32_t parts, uint32_t index)
     return (uint32_t)((uint64_t)count * index / parts);
 }
 
-/** A number from two others, as if by chance. */
+/** A pseudo-random number from two others. */
 TELPHER_RMA_FN_BOTH static inline uint64_t
 study_random(uint64_t a, uint64_t b)
 {

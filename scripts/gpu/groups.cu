@@ -2,8 +2,8 @@
 /*
  * Measures calls of a group as it grows: 300 of each in a row, by ranks of 128 lanes and, in
  * brackets, of 32, on one GPU and on two; the table of docs/lab/measurements.md. scripts/gpu/rma.sh
- * (part groups) builds and runs it. What comes is looked at in every call that brings something;
- * whether barriers keep ranks back, before they are timed. With "small" a few ranks of a few
+ * (part groups) builds and runs it. Received data is compared in every call that moves some;
+ * that barriers hold ranks back is tested before they are timed. With "small" a few ranks of a few
  * lanes do the same, for tests.
  */
 #include <telpher/rma/device.h>
@@ -113,7 +113,7 @@ check_put(telpher_rma *rma, const struct place *p)
     }
 }
 
-/* Behind a barrier the next rank has come as far as this one. */
+/* After a barrier the next rank is at the same step as this one. */
 TELPHER_RMA_FN static void
 check_barrier(telpher_rma *rma, const struct place *p, uint32_t n)
 {

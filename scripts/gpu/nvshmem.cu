@@ -21,7 +21,7 @@ struct row {
     what kind;
     uint64_t len;
     int lanes, rounds;
-    int look; /* every put has a new word, which is looked at when it has come */
+    int look; /* every put has a new word, which the receiver compares on arrival */
 };
 
 static __device__ uint64_t
@@ -134,7 +134,7 @@ process(int me, nvshmemx_uniqueid_t id)
         return 1;
     }
     if (measure(me) != 0) {
-        return 1; /* the other one waits for ever; the script ends both */
+        return 1; /* the other one waits forever; the script ends both */
     }
     nvshmem_finalize();
     return 0;

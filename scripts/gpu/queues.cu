@@ -12,7 +12,7 @@
 #include <vector>
 
 enum { ENTRIES = 64, TRIPS = 100, SAMPLES = 50, WARMUP = 5 };
-constexpr uint64_t LIMIT_NS = 3000000000; // of one wait; both sides give up
+constexpr uint64_t LIMIT_NS = 3000000000; // of one wait; then both sides return
 
 struct entry {
     uint64_t words[7], turn;

@@ -3,7 +3,7 @@
 # usage: scripts/gpu/rma.sh BUILD-FOLDER [RESULTS-FOLDER] [PART…]
 # Kernels whose ranks communicate, on NVIDIA GPUs, in parts of one to five minutes, all of them unless named:
 #   build    with nvcc, into BUILD-FOLDER/gpu-rma; the rest runs what lies there, also on a machine without a compiler
-#   kernels  the kernels of the tests, 1 to 264 ranks of 1 to 256 lanes, what is refused, who waits for whom, and millions
+#   kernels  the kernels of the tests, 1 to 264 ranks of 1 to 256 lanes, refused calls, wait tables, and millions
 #            of messages whose data must be there: on one GPU, on devices of it that are peers, and on all GPUs there are
 #   tables   latencies and bandwidths beside dCUDA's (tables 5.1, 5.2, 5.4), on one GPU and between two; NVSHMEM's where NVSHMEM=FOLDER has it
 #   groups   what calls of a group cost as it grows, 33 to 528 ranks of 128 and of 32 lanes, on one GPU and on two

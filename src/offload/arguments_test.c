@@ -103,7 +103,7 @@ every_scalar_type(void **state)
 /* ---- 0 to 16 arguments ---- */
 
 /* clang-format off */
-/* argument i has type T or U by turns, and the kernel sums i times its value */
+/* argument i has type T or U in turns, and the kernel sums i times its value */
 #define P1(T, U) T a1
 #define P2(T, U) P1(T, U), U a2
 #define P3(T, U) P2(T, U), T a3

@@ -109,7 +109,7 @@ test_number_stays(void **arg)
     close(pair[1]);
 }
 
-/* Closed, it is nobody's, whoever has closed it: what has its number next is the children's, too. */
+/* A closed descriptor's number is unmarked, so that children inherit its next user. */
 static void
 check_number_again(void (*close_it)(int))
 {

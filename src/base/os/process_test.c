@@ -32,7 +32,7 @@ test_near(void **state)
     other = self;
     other.pid_ns++;
     assert_false(tp_process_is_near(&self, &other));
-    self = other = (struct tp_process){0}; /* two that nobody described */
+    self = other = (struct tp_process){0}; /* two without an identity */
     assert_false(tp_process_is_near(&self, &other));
     assert_false(tp_process_is_like(&self, &other));
 }
@@ -47,7 +47,7 @@ test_end(void **state)
 
     (void)state;
     if (pid == 0) {
-        (void)alarm(60); /* when the test fails nobody ends it */
+        (void)alarm(60); /* its end, if the test fails */
         (void)pause();
         _Exit(0);
     }

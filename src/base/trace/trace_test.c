@@ -248,13 +248,13 @@ file_is_written_at_exit(void **state)
     if (child == 0) {
         setenv("TELPHER_TRACE", path, 1);
         tp_trace_start_env();
-        tp_trace_instant("test", "last words");
+        tp_trace_instant("test", "last event");
         exit(0);
     }
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_int_equal(status, 0);
     text = read_trace();
-    assert_contains(text, "last words");
+    assert_contains(text, "last event");
     free(text);
 }
 

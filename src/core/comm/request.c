@@ -296,7 +296,7 @@ telpher_request_cancel(telpher_request *req)
         return tp_comm_error(
             req->ctx, TELPHER_ERR_BUSY,
             "cannot cancel this transfer with rank %u: it is no receive, "
-            "or its data has come; wait for it",
+            "or its data has arrived; wait for it",
             req->peer->rank);
     }
     tp_comm_request_complete(req, TELPHER_ERR_CANCELED, 0);

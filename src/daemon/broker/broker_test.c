@@ -181,7 +181,7 @@ test_wrong_prefaces(void **state)
     expect_served();
 }
 
-/* Half a preface holds nobody up, and is given up after 2 s. */
+/* A client with half a preface delays no other, and is closed after 2 s. */
 static void
 test_slow_preface(void **state)
 {
@@ -198,7 +198,7 @@ test_slow_preface(void **state)
     assert_in_range(tp_clock_ns() - start, 1 * TP_CLOCK_S, 20 * TP_CLOCK_S);
 }
 
-/* Strangers who say nothing keep nobody out: the oldest of too many goes. */
+/* Silent unauthenticated connections block no client: beyond the limit the oldest is closed. */
 static void
 test_many_unauthenticated(void **state)
 {
@@ -584,7 +584,7 @@ test_hanging_probe(void **state)
     (void)unlink(script);
 }
 
-/* A client that asks and does not listen is given up. */
+/* A client that sends requests and reads no replies is closed. */
 static void
 test_client_that_does_not_read(void **state)
 {

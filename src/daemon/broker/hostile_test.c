@@ -65,8 +65,8 @@ put_fill(uint64_t queue)
 }
 
 /*
- * Commands that nobody asks about, in queues that are then let go: complete, they must not
- * count as objects of the session for ever.
+ * Commands without events or waits, in queues that are then released: after completion they
+ * must not count as objects of the session.
  */
 static void
 test_unasked_commands(void **state)

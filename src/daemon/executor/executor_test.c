@@ -434,7 +434,7 @@ test_printf(void **state)
     kernel = make_kernel(&c, "say");
     set_int(&c, kernel, 0, 42);
     launch(&c, kernel, 4, 0, 0, NULL);
-    finish(&c); /* DONE has come, so the text must be here */
+    finish(&c); /* DONE has arrived, so the text must be here */
     assert_int_equal(test_count(&c.s, TP_WIRE_PRINTF), 1);
     test_expect(&c.s, TP_WIRE_PRINTF, &m);
     assert_int_equal(m.text.len, 9);
@@ -569,7 +569,7 @@ test_bad_ids(void **state)
     close_scene(&c);
 }
 
-/* A command without event that fails is told by FAILED with its queue; later ones run. */
+/* A failed command without event is reported by FAILED with its queue; later ones run. */
 static void
 test_failure_nobody_asked_for(void **state)
 {
@@ -586,7 +586,7 @@ test_failure_nobody_asked_for(void **state)
     test_expect(&c.s, TP_WIRE_FAILED, &failed);
     assert_int_equal(failed.id, c.queue);
     assert_int_equal(failed.status, CL_INVALID_KERNEL_ARGS);
-    /* with an event it is told in order, before the DONE behind it */
+    /* with an event it is reported in order, before the DONE after it */
     event = test_id(&c.s, TP_WIRE_KIND_EVENT);
     launch(&c, kernel, 1, event, 0, NULL);
     finish(&c);
@@ -1154,7 +1154,7 @@ test_two_sessions(void **state)
     close_scene(&c[1]);
 }
 
-/* Many commands that nobody asks about, then one DONE. */
+/* Many commands without NOTIFY, then one DONE. */
 static void
 test_many_commands(void **state)
 {

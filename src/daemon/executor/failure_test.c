@@ -81,7 +81,7 @@ expect_failure(struct test_scene *c, uint64_t event)
     assert_true(done.status < 0);
 }
 
-/* A write that fails, with a command behind it that nobody knows of yet; then @p put. */
+/* A failed write, with a dependent command that the client has not waited for; then @p put. */
 static void
 fail_and_go_on(struct test_scene *c, bool in_order,
                uint64_t (*put)(struct test_scene *c))

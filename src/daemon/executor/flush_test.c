@@ -232,7 +232,7 @@ test_asked_too_late(void **state)
     test_expect_success(c, event);
 }
 
-/* The client leaves, and nobody will ever set the event. */
+/* The client leaves, so that the event is never set. */
 static void
 test_left_waiting(void **state)
 {

@@ -248,7 +248,7 @@ check_transfers(struct tp_exec_watchdog *w, tp_ns now)
     if (limit != 0 && tp_exec_transfers_expire(w->x->transfers, now, limit,
                                                CL_OUT_OF_RESOURCES) > EXPIRED_MAX) {
         tp_exec_die(w->x, TELPHER_ERR_LIMIT,
-                    "too much content that was announced never came "
+                    "too many transfers whose content never arrived "
                     "(--transfer-timeout)");
     }
     return true;

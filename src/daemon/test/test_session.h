@@ -97,7 +97,7 @@ size_t test_count(struct test_session *s, uint16_t type);
 /** Sends content on the bulk stream in chunks. */
 void test_send_content(struct test_session *s, uint64_t transfer, uint64_t offset,
                        const void *data, uint64_t len);
-/** Receives content from the bulk stream until @p size bytes have come. */
+/** Receives content from the bulk stream until @p size bytes have arrived. */
 void test_receive_content(struct test_session *s, void *dst, uint64_t size);
 
 #define TEST_IDS(...)                                                                  \

@@ -229,7 +229,7 @@ test_pinned(void **state)
     assert_int_equal(api.MemFreeHost(pinned), CUDA_SUCCESS);
 }
 
-/* Memory is freed and allocated anew, in other sizes, and nobody says so. */
+/* Memory is freed and allocated again in other sizes, without a call that says so. */
 static void
 test_addresses_come_back(void **state)
 {

@@ -221,7 +221,7 @@ test_callbacks_come_behind(void **state)
     assert_int_equal(cl.Flush(NULL), CL_SUCCESS);
     assert_int_equal(v.count, 1);
     assert_int_equal(v.inside, 0);
-    assert_int_equal(v.refs, 1); /* the event lives until it has been told */
+    assert_int_equal(v.refs, 1); /* the event lives until its callback has run */
     assert_int_equal(refs, 0);
 }
 

@@ -135,7 +135,7 @@ the_owner_looks(void **state)
     }
     atomic_store(&events[1].status, CL_COMPLETE);
     tp_clock_sleep(5 * TP_CLOCK_MS);
-    assert_int_equal(atomic_load(&events[1].calls), 0); /* nobody else does */
+    assert_int_equal(atomic_load(&events[1].calls), 0); /* only the watch calls it */
     assert_true(tp_opencl_watch_look());
     await(&events[1], 1);
     assert_false(tp_opencl_watch_look());

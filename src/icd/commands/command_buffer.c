@@ -422,7 +422,7 @@ tp_clEnqueueCommandBufferKHR(cl_uint num_queues, cl_command_queue *queues,
         return err;
     }
     if (!c->simultaneous) {
-        (void)is_pending(c); /* put_enqueue decides, with what has come by then */
+        (void)is_pending(c); /* put_enqueue decides, by replies received until then */
     }
     op.need_event = true;
     op.uses = c->uses; /* fixed since it was finalized; put_enqueue refuses if not */

@@ -261,7 +261,7 @@ end_filling(struct tp_icd_session *session)
     tp_icd_flush_dirty();
 }
 
-/** The first connection may be lost before the server's reply has come. */
+/** The first connection may be lost before the server's reply has arrived. */
 static telpher_status
 connect_retrying(struct tp_icd_session *session, struct tp_client_params *params,
                  struct tp_stream **ret_stream, struct tp_error *err)

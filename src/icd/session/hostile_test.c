@@ -214,7 +214,7 @@ lie(int fd, uint64_t *seq, uint16_t type, uint8_t *body, size_t len)
     put_frame(fd, seq, type, body, len);
 }
 
-/** A frame of the server, honest unless its turn has come. */
+/** Sends a frame of the server: a valid one, or at its turn the lie. */
 static void
 say(int fd, uint64_t *seq, uint16_t type, const void *msg)
 {
@@ -657,7 +657,7 @@ use_queue(cl_context ctx, cl_device_id dev, cl_command_queue_properties bits)
     use_commands(q);
     use_events(q, mem, memory);
     note(
-        tp_clFinish(q)); /* after a failure, too, nobody else touches the memory then */
+        tp_clFinish(q)); /* also after a failure no thread touches the memory then */
     memset(memory, 0, SIZE);
     note(tp_clEnqueueReadBuffer(q, mem, CL_TRUE, 0, SIZE, memory, 0, NULL, NULL));
     note(memcmp(memory, server.content, SIZE) == 0 ? CL_SUCCESS : 1);
@@ -669,7 +669,7 @@ use_queue(cl_context ctx, cl_device_id dev, cl_command_queue_properties bits)
     }
     note(tp_clEnqueueReadBuffer(q, mem, CL_FALSE, 0, SIZE, memory, 0, NULL, NULL));
     note(tp_clFinish(q));
-    memset(memory, 0, SIZE); /* finished: nobody else may touch it now */
+    memset(memory, 0, SIZE); /* finished: no other thread may touch it now */
     free(memory);
     tp_clReleaseMemObject(mem);
     tp_clReleaseCommandQueue(q);

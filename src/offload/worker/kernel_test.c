@@ -286,7 +286,7 @@ bad_signatures_are_refused(void **state)
     }
 }
 
-/* All tables are announced in a form from which they can be read again. */
+/* Every table can be decoded from its encoded form. */
 static void
 the_table_is_read_back(void **state)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Where launches end oddly: workers that end early, lanes that part while they share, times
- * of nothing and of for ever, more stacks than mappings, crashes. */
+ * of zero and without limit, more stacks than mappings, crashes. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -145,7 +145,7 @@ times_may_be_nothing_or_for_ever(void **state)
     run(&waits_for_ever, 2, 1, 2, TELPHER_ERR_DEADLOCK, "waits for tag 1");
 }
 
-/* Everybody has come to the barrier but one, who fails. */
+/* All ranks are in the barrier except one, which fails. */
 TELPHER_RMA_KERNEL(fails_behind_all)
 {
     if (telpher_rma_rank(rma, WORLD) == 2) {
@@ -196,7 +196,7 @@ who_asks_on_and_on_is_told(void **state)
     assert_non_null(strstr(words, "test at "));
 }
 
-/* Tests for longer than any wait may take, and does its work; rank 1 waits for nobody. */
+/* Tests for longer than any wait may take, and does its work; rank 1 never waits. */
 TELPHER_RMA_KERNEL(tests_long)
 {
     static int enough; /* lane 0 decides for both: each has its own time */

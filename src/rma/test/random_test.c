@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rows of legal steps by chance, on launches of every shape: each result is right, and no
- * check finds anything. TELPHER_TEST_SEED and TELPHER_TEST_RUNS look further; so does
+ * Random sequences of legal steps, on launches of every shape: each result is right, and no
+ * check reports an error. TELPHER_TEST_SEED and TELPHER_TEST_RUNS test more; so does
  * telpher launch -n 2 -- rma_random_test, with ranks in several processes.
  */
 #include <setjmp.h>

@@ -372,7 +372,7 @@ test_refused(void **state)
         TELPHER_ERR_REFUSED);
     assert_non_null(strstr(err.text, address));
     assert_non_null(strstr(err.text, "is telpherd running there?"));
-    snprintf(address, sizeof(address), "%s/nobody", folder);
+    snprintf(address, sizeof(address), "%s/absent", folder);
     assert_int_equal(
         tp_tcp_transport.connect(address, tp_clock_deadline(TP_CLOCK_S), &conn, &err),
         TELPHER_ERR_UNREACHABLE);
@@ -392,7 +392,7 @@ test_full_queue_times_out(void **state)
 
     (void)state;
     assert_int_equal(tp_tcp_transport.listen(unix_address, &fd, NULL), TELPHER_OK);
-    while (status == TELPHER_OK && count < 400) { /* nobody accepts */
+    while (status == TELPHER_OK && count < 400) { /* no process accepts */
         status = tp_tcp_transport.connect(
             unix_address, tp_clock_deadline(50 * TP_CLOCK_MS), &conns[count], &err);
         count += status == TELPHER_OK;

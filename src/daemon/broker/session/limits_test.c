@@ -351,7 +351,7 @@ test_held_content(void **state)
     close_session();
 }
 
-/* Content that is announced and does not come, from the start or from the middle on. */
+/* Content of a transfer that does not arrive, from the start or from the middle on. */
 static void
 test_late_content(void **state)
 {

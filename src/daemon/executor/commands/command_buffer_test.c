@@ -283,7 +283,7 @@ test_malformed_ends_the_session(void **state)
     }
 }
 
-/* Recorded commands count as objects: nobody fills the server's memory with them. */
+/* Recorded commands count as objects, so that no client can fill the server's memory. */
 static void
 test_recording_is_bounded(void **state)
 {

@@ -459,7 +459,7 @@ test_broken_messages(void **state)
         assert_int_equal(test_expect_end(&s), TELPHER_ERR_PEER_LOST);
         test_session_close(&s);
     }
-    /* nobody else is concerned */
+    /* no other object is affected */
     assert_int_equal(
         read_region(c, c->image, (const uint64_t[]){0, 0, 0, 1, 1, 1}, 4, NULL),
         CL_SUCCESS);

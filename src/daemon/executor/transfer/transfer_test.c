@@ -255,7 +255,7 @@ tear_down(void **state)
     return 0;
 }
 
-/* Waits for a condition on what has been told. */
+/* Waits for a condition on reported results. */
 #define WAIT_FOR(w, cond)                                                              \
     do {                                                                               \
         tp_ns deadline_ = tp_clock_deadline(WAIT);                                     \
@@ -647,7 +647,7 @@ test_abort(void **state)
     WAIT_FOR(w, w->finished == 1);
     assert_int_equal(w->error, ERROR);
     assert_int_equal(copies_started(&w->fake), 0);
-    tp_exec_transfers_abort(w->transfers, transfer_id(77), ERROR); /* nobody knows it */
+    tp_exec_transfers_abort(w->transfers, transfer_id(77), ERROR); /* an unknown id */
 }
 
 static void

@@ -152,7 +152,7 @@ TELPHER_RMA_KERNEL(bench_notify) { latency<NOTIFY>(rma); }
 
 TELPHER_RMA_KERNEL(bench_flag) { latency<FLAG>(rma); }
 
-/* ---- bandwidth: messages one way, then a word that all have come ---- */
+/* ---- bandwidth: messages one way, then a word after all have arrived ---- */
 
 TELPHER_RMA_KERNEL(bench_bandwidth)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A kernel whose ranks put to each other, tell each other and look, by chance: each to a room of
- * its own at all others', so that all bytes and notifications are known. Of cuda_edges.cu and
+ * A kernel whose ranks put, notify and check at random: each has its own area at all targets,
+ * so that all bytes and notifications are known. Used by cuda_edges.cu and
  * cuda_processes.cu.
  */
 #ifndef TELPHER_RMA_GPU_CUDA_CHANCE_H
@@ -148,9 +148,9 @@ chance_look(telpher_rma *rma, uint32_t from, uint32_t round, const uint8_t *room
     }
 }
 
-/* All put to all by chance, each to its own room there, and have a room for each; behind the last
- * notification of each all is there, and who gets what it put sees it. The data: where each
- * rank's rooms are. */
+/* All ranks put to all at random, each to its own area at the target; after the last notification
+ * of a sender all its data is there, and a get returns the rank's own puts. The data: addresses
+ * of each rank's areas. */
 TELPHER_RMA_KERNEL(kernel_chances)
 {
     const uint32_t me = rma->world_rank, size = rma->world_size;

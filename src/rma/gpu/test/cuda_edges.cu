@@ -254,7 +254,7 @@ TELPHER_RMA_KERNEL(kernel_gave_up)
     }
 }
 
-/* Nobody is left to send what rank 0 would wait for without an end. */
+/* No rank is left to send the notification that rank 0 waits for. */
 TELPHER_RMA_KERNEL(kernel_for_ever)
 {
     if (rma->world_rank == 0) {
@@ -264,7 +264,7 @@ TELPHER_RMA_KERNEL(kernel_for_ever)
     }
 }
 
-/* The same, but somebody is left, and sends later than the deadline. */
+/* The same, but another rank is left, and sends after the deadline. */
 TELPHER_RMA_KERNEL(kernel_for_long)
 {
     if (rma->world_rank == 0) {

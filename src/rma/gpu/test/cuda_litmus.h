@@ -97,8 +97,8 @@ litmus_send(telpher_rma *rma, const struct litmus *t, telpher_rma_win win,
     }
 }
 
-/* Message @p k of a round's burst: @p len bytes at @p off, by turns a value, few bytes, many,
- * and none. Most write over each other. */
+/* Message @p k of a round's burst: @p len bytes at @p off, in turns a value, few bytes, many,
+ * and none. Most overlap. */
 TELPHER_RMA_FN static uint32_t
 burst_place(uint32_t round, uint32_t k, uint32_t *ret_off)
 {
@@ -194,8 +194,8 @@ litmus_receive(telpher_rma *rma, struct litmus *t, telpher_rma_win win, uint32_t
     }
 }
 
-/* Loads whose values are looked at only when the other one has been told that it may write
- * there again, by a notification or by a barrier. */
+/* Loads whose values are compared only after the other rank was notified, or passed a barrier,
+ * and may write there again. */
 TELPHER_RMA_FN static void
 reads_round(telpher_rma *rma, struct litmus *t, telpher_rma_win win, uint32_t other,
             uint32_t round)
@@ -208,7 +208,7 @@ reads_round(telpher_rma *rma, struct litmus *t, telpher_rma_win win, uint32_t ot
     uint32_t got[EACH];
 
     if (round > 1 && !meets) {
-        telpher_rma_wait(rma, 5, 1); /* what went there has come, too */
+        telpher_rma_wait(rma, 5, 1); /* data sent there has arrived, too */
     }
     for (uint32_t k = 0; k < EACH; k++) {
         out[k * lanes + lane] = round * 2654435761u + k * lanes + lane;
@@ -293,7 +293,7 @@ TELPHER_RMA_KERNEL(kernel_litmus)
         }
     }
     for (uint32_t n = 1; n <= t->rounds && me == 2 * half && t->way == READS_MET; n++) {
-        telpher_rma_barrier(rma, TELPHER_RMA_WORLD); /* who has nobody to play with */
+        telpher_rma_barrier(rma, TELPHER_RMA_WORLD); /* a rank without a partner */
     }
 }
 

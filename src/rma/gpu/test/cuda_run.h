@@ -46,8 +46,8 @@ make_job(const telpher_rma_kernel *kernel, uint32_t ranks, uint32_t lanes,
     return job;
 }
 
-/* A deadline that is to come may do so before all ranks have come to what @p words say of
- * them, where others have the processors: then once more, with twice the time, up to LONGEST. */
+/* On busy processors an expected deadline may pass before all ranks are in the state that
+ * @p words describe: then it runs again with twice the time, up to LONGEST. */
 static telpher_status
 run(const telpher_rma_kernel *kernel, uint32_t ranks, uint32_t lanes, uint32_t devices,
     uint64_t timeout_ns, telpher_status expected, const char *words, void *user)

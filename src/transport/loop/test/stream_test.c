@@ -40,7 +40,7 @@ close_ends(struct ends *e)
     free(e);
 }
 
-/* Both sides in one thread: flush what fits, receive, until all has come. */
+/* Both sides in one thread: flush what fits, receive, until all has arrived. */
 static void
 pump(struct ends *e, uint64_t frames)
 {
