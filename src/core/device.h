@@ -165,8 +165,8 @@ extern const struct tp_device_maker *const tp_builtin_devices[];
 struct tp_device {
     const struct tp_device_ops *ops;
     void *ring; /**< core/comm's staging chunks for it */
-    /** Its copies are made by threads of this machine's processors: who waits for them, and
-     *  does not sleep, keeps them from it. */
+    /** Threads of this machine's processors make its copies: a waiter that polls without
+     *  sleeping slows them down. */
     bool on_processor;
 };
 

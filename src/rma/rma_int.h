@@ -186,8 +186,8 @@ tp_rma_call_fn tp_rma_do_win_free;
 /* ---- report.c ---- */
 
 /**
- * The run fails, if it has not yet: all waits end, and the report says @p words and who
- * waits for whom. Any thread, no lock held.
+ * Fails the run, unless it failed before: all waits end, and the report has @p words and
+ * the waiting ranks. Any thread, no lock held.
  */
 void tp_rma_run_fail(struct tp_rma_run *run, telpher_status status, const char *words,
                      ...) __attribute__((format(printf, 3, 4)));

@@ -656,8 +656,7 @@ use_queue(cl_context ctx, cl_device_id dev, cl_command_queue_properties bits)
     use_kernel(ctx, q, mem);
     use_commands(q);
     use_events(q, mem, memory);
-    note(
-        tp_clFinish(q)); /* also after a failure no thread touches the memory then */
+    note(tp_clFinish(q)); /* also after a failure no thread touches the memory then */
     memset(memory, 0, SIZE);
     note(tp_clEnqueueReadBuffer(q, mem, CL_TRUE, 0, SIZE, memory, 0, NULL, NULL));
     note(memcmp(memory, server.content, SIZE) == 0 ? CL_SUCCESS : 1);
