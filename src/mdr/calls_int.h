@@ -46,7 +46,7 @@ void tp_mdr_channels_pup(telpher_mdr_pup *pup, struct tp_mdr_element *e);
 void tp_mdr_channels_packed(struct tp_mdr_element *e);
 void tp_mdr_channels_fini(struct tp_mdr_element *e);
 
-/* ---- later.c ---- */
+/* ---- backlog.c ---- */
 
 /** Keeps a message until its priority's turn comes. Takes @p m. */
 void tp_mdr_later_push(telpher_mdr *mdr, struct tp_mdr_message *m);
@@ -131,7 +131,7 @@ telpher_status tp_mdr_invoke(telpher_mdr *mdr, const telpher_mdr_array *array,
                              const telpher_msg_buffer *buffers, size_t buffer_count,
                              const telpher_xfer_params *xfer);
 
-/* ---- hold.c ---- */
+/* ---- backlog.c: the bound ---- */
 
 /** tp_mdr_hold() where there is too much. */
 telpher_status tp_mdr_hold_back(telpher_mdr *mdr);

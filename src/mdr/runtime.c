@@ -7,6 +7,8 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/config/config.h"
+#include "base/config/settings.h"
 #include "base/os/clock.h"
 #include "base/trace/log.h"
 
@@ -18,6 +20,40 @@
 #define FLUSH_TURNS 64
 /* Time for all processes to begin and to end a run. */
 #define MEET_NS UINT64_C(60000000000)
+
+/* ---- settings ---- */
+
+#define SETTINGS_OF struct tp_mdr_settings
+
+static const char *const balancers[] = {"none", "refine", "greedy", NULL};
+
+static const struct tp_config_entry setting_entries[] = {
+#define SETTING TP_SETTING
+#include "base/settings/mdr.def"
+#undef SETTING
+};
+
+static telpher_status
+load_settings(struct tp_mdr_settings *ret, telpher_error *err)
+{
+    const struct tp_config_room rooms[] = {
+        {"mdr", setting_entries, TP_ARRAY_LEN(setting_entries), ret}};
+    struct tp_config *config;
+    struct tp_error wrong = {0};
+    telpher_status status = tp_config_create(rooms, TP_ARRAY_LEN(rooms), &config);
+
+    if (status == TELPHER_OK) {
+        status = tp_settings_load(config, TP_SETTINGS_DEFAULT_FILE, &wrong);
+        (void)snprintf(ret->checkpoint, sizeof(ret->checkpoint), "%s",
+                       status == TELPHER_OK ? ret->checkpoint_text : "");
+        tp_config_destroy(config);
+    }
+    if (status != TELPHER_OK && err != NULL) {
+        err->code = status;
+        (void)snprintf(err->text, sizeof(err->text), "%s", tp_error_text(&wrong));
+    }
+    return status;
+}
 
 /* ---- errors ---- */
 
@@ -78,7 +114,7 @@ tp_mdr_fail(telpher_mdr *mdr, telpher_status status, const char *fmt, ...)
 static telpher_status
 init(telpher_mdr *mdr, telpher_context *ctx, telpher_error *err)
 {
-    telpher_status status = tp_mdr_settings_load(&mdr->settings, err);
+    telpher_status status = load_settings(&mdr->settings, err);
 
     mdr->balance =
         mdr->settings.balancer == TP_MDR_BALANCE_GREEDY   ? tp_mdr_balance_greedy
