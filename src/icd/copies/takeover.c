@@ -141,7 +141,7 @@ take_over(struct tp_icd_copies *c)
     move_events(lost, twin);
     move_requests(c, lost);
     move_queues(lost, twin);
-    c->moving = tp_icd_bulk_move(lost, twin);
+    c->moving = tp_icd_bulk_move(lost);
     tp_warn("icd", "%s is lost; %s goes on with its work", lost->server->address,
             twin->server->address);
     tp_copies_pump(c);

@@ -684,7 +684,7 @@ move_out(struct tp_icd_session *from, struct tp_icd_source *source)
 }
 
 unsigned
-tp_icd_bulk_move(struct tp_icd_session *from, struct tp_icd_session *to)
+tp_icd_bulk_move(struct tp_icd_session *from)
 {
     struct tp_icd_bulk *bulk = &from->bulk;
     struct tp_icd_source *source;
@@ -693,7 +693,6 @@ tp_icd_bulk_move(struct tp_icd_session *from, struct tp_icd_session *to)
     size_t cursor = 0;
     uint64_t id;
 
-    (void)to;
     while (tp_map_next(&bulk->sinks, &cursor, &id, (void **)&sink)) {
         if (tp_icd_is_servers(id) || sink->ended != TELPHER_OK) {
             continue;

@@ -133,7 +133,7 @@ void tp_icd_put_now(struct tp_icd_session *session, uint16_t type, const void *m
 void tp_icd_put_releases_now(struct tp_icd_session *session);
 /** Moves the transfers of commands from a lost session to its successor, from the beginning.
  *  Lock held. @return those in use by a thread, which moves them: tp_icd_copies_moved */
-unsigned tp_icd_bulk_move(struct tp_icd_session *from, struct tp_icd_session *to);
+unsigned tp_icd_bulk_move(struct tp_icd_session *from);
 /** The command of a transfer that was kept is committed: done() may be called. Lock held. */
 void tp_icd_bulk_commit(struct tp_icd_session *session, uint64_t transfer);
 /** Likewise all that were kept. Lock held. */
