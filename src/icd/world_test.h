@@ -94,6 +94,7 @@ world_init(struct world *w, const struct world_facts *device_facts)
     memset(w, 0, sizeof(*w));
     w->server.facts = world_parse(device_facts);
     w->session.server = &w->server;
+    w->session.face = &w->server;
     w->session.lost = true;
     tp_icd_object_init(&w->device.obj, TP_ICD_DEVICE, 0, world_keep);
     w->device.server = &w->server;
