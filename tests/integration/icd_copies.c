@@ -8,6 +8,7 @@
 
 #include <signal.h>
 #include <stdio.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -174,6 +175,33 @@ unread_commands(void **state)
     free(got);
 }
 
+/* Puts what is printed into a file until there is text. @return standard output as it was */
+static int
+catch_text(FILE *file)
+{
+    int before = dup(STDOUT_FILENO);
+
+    assert_true(before >= 0);
+    (void)fflush(stdout);
+    assert_true(dup2(fileno(file), STDOUT_FILENO) >= 0);
+    return before;
+}
+
+static void
+await_text(FILE *file, int before)
+{
+    struct stat st = {0};
+
+    for (int i = 0; i < BOUND_S * 100 && st.st_size == 0; i++) {
+        usleep(10000);
+        assert_int_equal(fstat(fileno(file), &st), 0);
+    }
+    assert_true(dup2(before, STDOUT_FILENO) >= 0);
+    (void)close(before);
+    (void)fclose(file);
+    assert_true(st.st_size > 0);
+}
+
 /* Text that the program has seen cannot be taken back: what follows ends with an error. */
 static void
 printed_text(void **state)
@@ -185,8 +213,12 @@ printed_text(void **state)
     cl_kernel slow = kernel_new(program, "slow", other);
     cl_event events[2];
     cl_int status;
+    FILE *file = tmpfile();
+    int before;
 
     (void)state;
+    assert_non_null(file);
+    before = catch_text(file);
     ok(clSetKernelArg(slow, 1, sizeof(rounds), &rounds));
     ok(clEnqueueNDRangeKernel(both.queues[0], say, 1, NULL, &one_item, NULL, 0, NULL,
                               &events[0]));
@@ -195,7 +227,7 @@ printed_text(void **state)
                                   NULL, i == 99 ? &events[1] : NULL));
     }
     ok(clFlush(both.queues[0]));
-    usleep(300000);
+    await_text(file, before);
     lose_first();
     assert_true(clWaitForEvents(1, &events[1]) != CL_SUCCESS);
     ok(clGetEventInfo(events[1], CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof(status),

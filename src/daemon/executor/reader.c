@@ -6,6 +6,7 @@
 #include "daemon/executor/events.h"
 #include "daemon/executor/executor.h"
 #include "daemon/executor/messages.h"
+#include "daemon/executor/peer/peer.h"
 #include "daemon/executor/transfer/shared_memory.h"
 
 #include <errno.h>
@@ -367,6 +368,7 @@ read_control(struct tp_exec *x)
 {
     telpher_status status;
 
+    (void)tp_exec_endpoints_reap(x); /* makes room for new ones */
     tp_mutex_lock(&x->control_lock);
     do {
         status = read_message(x);

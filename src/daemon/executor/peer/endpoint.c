@@ -188,18 +188,30 @@ reap(struct tp_exec_peer *p)
     return true;
 }
 
+static size_t
+count_endpoints(struct tp_exec *x)
+{
+    size_t cursor = 0, count = 0;
+    void *value;
+
+    while (tp_map_next(&x->peers.map, &cursor, NULL, &value)) {
+        count += ((const struct tp_exec_peer *)value)->export != NULL;
+    }
+    return count;
+}
+
 size_t
 tp_exec_endpoints_reap(struct tp_exec *x)
 {
-    size_t cursor = 0, left = 0;
+    size_t cursor = 0;
     void *value;
 
     while (tp_map_next(&x->peers.map, &cursor, NULL, &value)) {
         struct tp_exec_peer *p = value;
 
-        left += p->export != NULL && !reap(p);
+        (void)(p->export != NULL && reap(p));
     }
-    return left;
+    return count_endpoints(x);
 }
 
 struct tp_exec_peer *
@@ -208,7 +220,7 @@ tp_exec_endpoint_new(struct tp_exec *x, const uint8_t name[TP_WIRE_SESSION_BYTES
     struct tp_exec_export *e = find_export(x, name);
     struct tp_exec_peer *p;
 
-    if (e == NULL || tp_exec_endpoints_reap(x) >= TP_EXEC_ENDPOINTS_MAX ||
+    if (e == NULL || count_endpoints(x) >= TP_EXEC_ENDPOINTS_MAX ||
         x->peers.endpoints >= COUNTER_MAX ||
         tp_exec_peer_add(x, (COUNTER_MAX | x->peers.endpoints) << 32, &p) !=
             TELPHER_OK) {

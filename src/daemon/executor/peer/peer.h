@@ -78,8 +78,8 @@ struct tp_stream *tp_exec_peer_frames(const struct tp_exec_peer *p);
 /** Breaks the streams to an export that the client releases; frees one. Reader only. */
 void tp_exec_export_on_release(struct tp_exec_object *o);
 void tp_exec_export_free(struct tp_exec_object *o);
-/** Frees what streams to exports have left behind. Reader only.
- *  @return how many there are still */
+/** Frees what streams to exports have left behind. Calls the driver: reader only, without
+ *  locks. @return how many there are still */
 size_t tp_exec_endpoints_reap(struct tp_exec *x);
 
 /* ---- peer_event.c ---- */
