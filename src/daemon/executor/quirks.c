@@ -91,6 +91,12 @@ static const struct tp_exec_quirk_row rows[TP_EXEC_QUIRK_COUNT] = {
         .symptom = "a build fails without a log when two processes write the driver's cache",
         .remedy = "a build that failed without a log is tried once more",
         .where = "src/daemon/executor/program/build.c", .test = "tests/integration/program/icd_rebuild.c"},
+    [TP_EXEC_QUIRK_BUILD_CACHE_ABORTS] = {
+        .id = "build-cache-aborts", .match = TP_EXEC_PLATFORM_NAME, .name = "Portable Computing Language",
+        .driver = "PoCL 3.1",
+        .symptom = "a build ends the process when another one removes the program's file from the driver's cache",
+        .remedy = "executors of a user build the same program one after the other",
+        .where = "src/daemon/executor/program/build_lock.c", .test = "tests/integration/program/icd_rebuild.c"},
     [TP_EXEC_QUIRK_BINARIES_COST_BUILDS] = {
         .id = "binaries-cost-builds", .match = TP_EXEC_ANY_DRIVER, .driver = "PoCL 3.1",
         .symptom = "asked for binaries it compiles every kernel for every work-group size",

@@ -2,15 +2,21 @@
 /*
  * A program is built again as soon as its kernel has run and is released. PoCL 3.1 holds the
  * kernel until its callbacks are over, which tell us of the command's end, and refuses the
- * build meanwhile.
+ * build meanwhile. It also aborts when two processes build one program: a build waits for
+ * those of other executors.
  */
 #define CL_TARGET_OPENCL_VERSION 300
 #include <CL/cl.h>
 
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -26,6 +32,7 @@ static cl_device_id device;
 static cl_context ctx;
 static cl_command_queue queue;
 static cl_mem out;
+static char cache[] = "/tmp/telpher-rebuild-XXXXXX"; /* of the driver */
 
 /* Leaves at once when the kernel is over. */
 static void
@@ -84,6 +91,44 @@ not_while_a_kernel_is_there(void **state)
     ok(clReleaseProgram(p));
 }
 
+static atomic_int built;
+
+static void CL_CALLBACK
+on_built(cl_program p, void *arg)
+{
+    (void)p;
+    (void)arg;
+    built = 1;
+}
+
+/* Holds the lock of all programs, as another executor holds that of one. */
+static void
+waits_for_other_executors(void **state)
+{
+    const char *source = "kernel void k(global uint *out) { out[1] = VALUE; }\n";
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    char name[sizeof(cache) + 32];
+    cl_int err;
+    cl_program p = clCreateProgramWithSource(ctx, 1, &source, NULL, &err);
+    int fd;
+
+    (void)state;
+    ok(err);
+    snprintf(name, sizeof(name), "%s/telpher-builds.lock", cache);
+    fd = open(name, O_RDWR);
+    assert_true(fd >= 0);
+    assert_int_equal(fcntl(fd, F_OFD_SETLK, &lock), 0);
+    ok(clBuildProgram(p, 1, &device, "-DVALUE=1", on_built, NULL));
+    usleep(500000);
+    assert_int_equal(built, 0);
+    (void)close(fd);
+    for (int i = 0; i < 6000 && !built; i++) {
+        usleep(10000);
+    }
+    assert_int_equal(built, 1);
+    ok(clReleaseProgram(p));
+}
+
 static int
 setup(void **state)
 {
@@ -92,6 +137,9 @@ setup(void **state)
     cl_int err;
 
     *state = &servers;
+    if (mkdtemp(cache) == NULL || setenv("POCL_CACHE_DIR", cache, 1) != 0) {
+        return -1;
+    }
     if (servers_start(&servers, 1) != 0 ||
         clGetPlatformIDs(1, &platform, NULL) != CL_SUCCESS ||
         clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 1, &device, NULL) != CL_SUCCESS) {
@@ -110,11 +158,14 @@ setup(void **state)
 static int
 teardown(void **state)
 {
+    char command[sizeof(cache) + 16];
+
     ok(clReleaseMemObject(out));
     ok(clReleaseCommandQueue(queue));
     ok(clReleaseContext(ctx));
     servers_stop(*state);
-    return 0;
+    snprintf(command, sizeof(command), "rm -rf '%s'", cache);
+    return system(command);
 }
 
 int
@@ -123,6 +174,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(built_again_at_once),
         cmocka_unit_test(not_while_a_kernel_is_there),
+        cmocka_unit_test(waits_for_other_executors),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);

@@ -524,9 +524,13 @@ make_native(struct tp_exec_build *build, const char *options)
 static int32_t
 make(struct tp_exec_build *build, const char *options)
 {
-    return build->program->origin == TP_EXEC_FROM_SOURCE
-               ? tp_exec_build_confined(build, options, make_native)
-               : make_native(build, options);
+    int lock = tp_exec_build_lock(build, options);
+    int32_t error = build->program->origin == TP_EXEC_FROM_SOURCE
+                        ? tp_exec_build_confined(build, options, make_native)
+                        : make_native(build, options);
+
+    tp_exec_build_unlock(lock);
+    return error;
 }
 
 /* Records the key of the build, for links of the program and for the cache. */

@@ -92,6 +92,16 @@ int32_t tp_exec_build_compile(const struct tp_exec_build *build, cl_uint count,
 /** True if options have the compiler write or load files, or, without a guard, read them. */
 bool tp_exec_options_refused(const char *options, bool guarded);
 
+/* ---- build_lock.c ---- */
+
+/**
+ * Waits, at most 20 s, until no other executor of this user builds the same program, where
+ * the driver needs that. Pool threads, outside of the guard.
+ * @return for tp_exec_build_unlock(); -1: there is no lock
+ */
+int tp_exec_build_lock(const struct tp_exec_build *build, const char *options);
+void tp_exec_build_unlock(int fd);
+
 /* ---- confined.c ---- */
 
 /** True if the system can guard builds. Threads of the pool. */
