@@ -214,7 +214,8 @@ start_server(struct session *s)
     close(listener);
     if (s->server < 0) {
         s->server = 0;
-        return bench_fail("fork: %s", strerror(errno));
+        return bench_fail("cannot start the serving process (fork): %s",
+                          strerror(errno));
     }
     pin(0);
     snprintf(s->address, sizeof(s->address), "127.0.0.1:%d", port);
@@ -239,7 +240,7 @@ open_session(const struct bench_settings *settings, void **ret_session)
     struct session *s = calloc(1, sizeof(*s));
 
     if (s == NULL) {
-        return bench_fail("out of memory");
+        return bench_fail("out of memory for a session");
     }
     s->settings = settings;
     s->fd = -1;
@@ -264,7 +265,7 @@ allocate(struct session *s, size_t bytes)
     s->data = malloc(bytes);
     s->copy = malloc(bytes);
     if (s->data == NULL || s->copy == NULL) {
-        return bench_fail("out of memory");
+        return bench_fail("out of memory for two buffers of %zu bytes", bytes);
     }
     memset(s->data, CONTENT, bytes); /* pages must exist before the clock runs */
     memset(s->copy, 2, bytes);
@@ -336,7 +337,7 @@ check_same(void *session)
     const struct session *s = session;
 
     return memcmp(s->data, s->copy, s->bytes) == 0 ||
-           bench_fail("other bytes came back");
+           bench_fail("the %zu bytes that came back differ from those sent", s->bytes);
 }
 
 static bool
@@ -367,7 +368,8 @@ run_sink(void *session, double *own_us)
     if (s->settings->validation && !bench_net_receive(s->fd, &good, 1, false)) {
         return false;
     }
-    return good == 1 || bench_fail("the other side received other bytes");
+    return good == 1 ||
+           bench_fail("%s received other bytes than were sent", s->address);
 }
 
 static bool
@@ -384,7 +386,8 @@ check_zeros(void *session)
 {
     const struct session *s = session;
 
-    return holds(s->copy, s->bytes, 0) || bench_fail("other bytes came");
+    return holds(s->copy, s->bytes, 0) ||
+           bench_fail("%s sent %zu bytes that are not all 0", s->address, s->bytes);
 }
 
 static bool
@@ -411,7 +414,8 @@ check_acknowledged(void *session)
 {
     const struct session *s = session;
 
-    return s->copy[0] == 1 || bench_fail("a wrong acknowledgement came");
+    return s->copy[0] == 1 ||
+           bench_fail("%s acknowledged with byte %d, not 1", s->address, s->copy[0]);
 }
 
 static bool

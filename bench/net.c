@@ -139,7 +139,7 @@ bench_net_send(int fd, const void *data, size_t len)
         const ssize_t sent = send(fd, at, len, MSG_NOSIGNAL);
 
         if (sent < 0 && errno != EINTR) {
-            return bench_fail("send: %s", strerror(errno));
+            return bench_fail("sending %zu bytes failed: %s", len, strerror(errno));
         }
         if (sent > 0) {
             at += sent;
@@ -158,10 +158,11 @@ bench_net_receive(int fd, void *data, size_t len, bool spin)
         const ssize_t got = recv(fd, at, len, spin ? MSG_DONTWAIT : 0);
 
         if (got == 0) {
-            return bench_fail("the other side closed the connection");
+            return bench_fail(
+                "the other side closed the connection, %zu bytes are missing", len);
         }
         if (got < 0 && errno != EINTR && !(spin && errno == EAGAIN)) {
-            return bench_fail("recv: %s", strerror(errno));
+            return bench_fail("receiving %zu bytes failed: %s", len, strerror(errno));
         }
         if (got > 0) {
             at += got;

@@ -141,7 +141,7 @@ measure_size(const struct bench_case *c, void *session, const struct bench_setti
     bool good;
 
     if (samples == NULL) {
-        return bench_fail("out of memory");
+        return bench_fail("out of memory for %d times", iterations);
     }
     good = (c->setup == NULL || c->setup(session, bytes)) &&
            time_all(c, session, s, bytes, samples);

@@ -192,24 +192,29 @@ exec_ssh(const char *host, char **program, char *variables)
     int lines[2];
 
     if (getcwd(cwd, sizeof(cwd)) == NULL || quote(command, sizeof(command), cwd) != 0) {
-        _exit(failure("the working folder has no name"));
+        _exit(failure("ssh to %s: the working folder has no path, or one too long for "
+                      "the command: %s",
+                      host, strerror(errno)));
     }
     strncat(command, " && exec", sizeof(command) - strlen(command) - 1);
     for (char **arg = program; *arg != NULL; arg++) {
         if (quote(command, sizeof(command), *arg) != 0) {
-            _exit(failure("the command line is too long"));
+            _exit(failure("ssh to %s: the command line is longer than %zu bytes", host,
+                          sizeof(command)));
         }
     }
     strcat(variables, "\n");
     if (pipe(lines) != 0 ||
         write(lines[1], variables, strlen(variables)) != (ssize_t)strlen(variables)) {
-        _exit(failure("pipe: %s", strerror(errno)));
+        _exit(failure("cannot pass the rank's variables to ssh for %s (pipe): %s", host,
+                      strerror(errno)));
     }
     dup2(lines[0], STDIN_FILENO);
     close(lines[0]);
     close(lines[1]);
     execlp("ssh", "ssh", "-T", "-o", "BatchMode=yes", host, command, (char *)NULL);
-    failure("ssh: %s", strerror(errno));
+    failure("cannot execute ssh for host %s: %s; is it installed?", host,
+            strerror(errno));
     _exit(EXIT_CANNOT_RUN);
 }
 
@@ -289,7 +294,9 @@ start_rank(const struct launch_options *o, const telpher_root *root,
 
     if (write_variables(o, root, number, root_host, variables, sizeof(variables) - 2) !=
         0) {
-        return failure("--transports or TELPHER_MDR_CHECKPOINT is too long");
+        return failure("rank %ld: its variables take more than %zu bytes: shorten "
+                       "--transports or TELPHER_MDR_CHECKPOINT",
+                       number, sizeof(variables) - 2);
     }
     if (o->label) {
         ret_rank->label_pid = start_label(number, &out);
@@ -310,7 +317,9 @@ start_rank(const struct launch_options *o, const telpher_root *root,
     if (out >= 0) {
         close(out);
     }
-    return ret_rank->pid > 0 ? 0 : failure("fork: %s", strerror(errno));
+    return ret_rank->pid > 0
+               ? 0
+               : failure("cannot start rank %ld (fork): %s", number, strerror(errno));
 }
 
 /* ---- waiting ---- */

@@ -125,7 +125,7 @@ ping_server(const char *address, const struct ping_options *o)
     int code = 0;
 
     if (rtts == NULL) {
-        return failure("no memory");
+        return failure("out of memory for %ld round trips", (long)o->count);
     }
     status = telpher_server_connect(address, o->timeout_ns, &server, &err);
     if (status != TELPHER_OK) {

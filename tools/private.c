@@ -126,7 +126,9 @@ private_daemon_start(const char *dir, struct private_daemon *ret_daemon)
     unlink(notify_path);
     ret_daemon->pid = pid;
     if (ready != 0) {
-        failure("the private telpherd did not start");
+        failure("the private telpherd (%s) did not start; its messages are above, "
+                "TELPHER_LOG=debug gives more",
+                program);
         private_daemon_stop(ret_daemon);
         return -1;
     }

@@ -96,7 +96,9 @@ copy_servers(const char *text, const char *socket_path, char *dst, size_t cap,
                                 is_local ? (int)strlen(socket_path) : (int)n,
                                 is_local ? socket_path : text);
         if (len >= cap) {
-            return failure("the server list is too long");
+            return failure("the list of servers is longer than %zu bytes with local's "
+                           "socket: name fewer with -s",
+                           cap);
         }
         *ret_local |= is_local;
         text += n + (text[n] == ',');
@@ -205,7 +207,7 @@ run_program(char **argv, const char *servers)
     pid_t pid = fork();
 
     if (pid < 0) {
-        return failure("fork: %s", strerror(errno));
+        return failure("cannot start %s (fork): %s", argv[0], strerror(errno));
     }
     if (pid == 0) {
         exec_program(argv);

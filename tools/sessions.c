@@ -56,7 +56,9 @@ open_answer(const char *path, const char *request)
         path = found;
     }
     if (strlen(path) >= sizeof(addr.sun_path)) {
-        failure("%s: longer than 107 characters", path);
+        failure(
+            "socket path %s is longer than 107 characters: name another with --control",
+            path);
         return NULL;
     }
     memcpy(addr.sun_path, path, strlen(path) + 1);
@@ -102,7 +104,8 @@ read_verdict(FILE *answer)
     char line[LINE_MAX_BYTES];
 
     if (!read_line(answer, line)) {
-        return failure("telpherd does not answer");
+        return failure(
+            "telpherd closed the control connection without an answer: see its log");
     }
     if (strcmp(line, "ok") == 0) {
         return 0;

@@ -104,7 +104,8 @@ addresses_parse(const char *subcommand, const char *text, struct addresses *ret_
     }
     if (c.overflow) {
         addresses_free(ret_list);
-        return failure("more servers than this command can hold");
+        return failure("the list has more than %zu servers: name fewer with -s",
+                       sizeof(ret_list->item) / sizeof(ret_list->item[0]));
     }
     return 0;
 }

@@ -5,6 +5,7 @@
  */
 #include "bench/launch/launch.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -95,7 +96,9 @@ judge(int count, double from, struct launch_times *t, double *ret_end)
         t->launch_us = entry > t->launch_us ? entry : t->launch_us;
         t->done_us = end > t->done_us ? end : t->done_us;
         if (stamps[i].kernels != count || stamps[i].wrong != 0) {
-            fail("kernels are lost, or their arguments are wrong", "");
+            fail("a worker ran fewer kernels than were launched, or with wrong "
+                 "arguments",
+                 "compare with --ways");
         }
     }
     *ret_end = from + t->done_us;
@@ -195,7 +198,7 @@ start_workers(void)
     struct launch_times t;
 
     if (readlink("/proc/self/exe", self, sizeof(self) - 1) < 0) {
-        fail("where is this program?", "/proc/self/exe");
+        fail("cannot read the path of this program, /proc/self/exe", strerror(errno));
     }
     params.workers = options.workers;
     params.program = self;
@@ -203,14 +206,14 @@ start_workers(void)
     params.mode = options.spawn ? TELPHER_OFFLOAD_SPAWN : TELPHER_OFFLOAD_SPLIT;
     before = launch_now_us();
     if (telpher_offload_start(&params, 0, parents, &inter, &err) != TELPHER_OK) {
-        fail("workers", err.text);
+        fail("cannot start the workers", err.text);
     }
     setup.start_us = launch_now_us() - before;
     MPI_Comm_remote_size(inter, &setup.workers);
     clocks = calloc((size_t)setup.workers, sizeof(*clocks));
     stamps = calloc((size_t)setup.workers, sizeof(*stamps));
     if (clocks == NULL || stamps == NULL) {
-        fail("out of memory", "");
+        fail("out of memory", "times of all workers");
     }
     launch_ways_init(parents, inter);
     from = before;

@@ -137,7 +137,7 @@ open_session(const struct bench_settings *settings, void **ret_session)
     struct session *s = calloc(1, sizeof(*s));
 
     if (s == NULL) {
-        return bench_fail("out of memory");
+        return bench_fail("out of memory for a session");
     }
     s->settings = settings;
     if (find_devices(s) && ocl_print_info(s->platform, s->devices[0]) &&

@@ -195,7 +195,7 @@ ocl_open(const struct bench_settings *settings, void **ret_session)
     struct ocl_session *s = calloc(1, sizeof(*s));
 
     if (s == NULL) {
-        return bench_fail("out of memory");
+        return bench_fail("out of memory for a session");
     }
     s->settings = settings;
     s->memory = bench_find_memory(&bench_ocl, settings->memory);

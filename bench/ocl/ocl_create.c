@@ -3,6 +3,7 @@
 #include "bench/ocl/ocl_create.h"
 #include "bench/ocl/clutil.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <spawn.h>
 #include <stdio.h>
@@ -291,7 +292,8 @@ ocl_run_discovery(void *session, double *own_us)
     FILE *output = start_discovery(s->settings, &child);
 
     if (output == NULL) {
-        return bench_fail("no process for the discovery");
+        return bench_fail("cannot start a process for the discovery of devices: %s",
+                          strerror(errno));
     }
     while (fgets(line, sizeof(line), output) != NULL) {
         sscanf(line, "discovered %lf %255[^\n]", &us, name);

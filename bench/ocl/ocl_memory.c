@@ -13,7 +13,7 @@ alloc_host(void *session, size_t bytes, void **ret_memory)
     void *memory = aligned_alloc(PAGE, (bytes + PAGE - 1) / PAGE * PAGE);
 
     if (memory == NULL) {
-        return bench_fail("out of memory");
+        return bench_fail("out of memory for a host buffer of %zu bytes", bytes);
     }
     memset(memory, 0, bytes); /* pages must exist before the clock runs */
     *ret_memory = memory;

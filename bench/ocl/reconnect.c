@@ -191,7 +191,7 @@ allocate(struct flips *f)
     f->before = calloc((size_t)f->count, sizeof(double));
     f->pings = calloc((size_t)f->count, sizeof(double));
     return (f->back != NULL && f->before != NULL && f->pings != NULL) ||
-           bench_fail("no memory");
+           bench_fail("out of memory for %d times", (int)f->count);
 }
 
 static bool

@@ -169,7 +169,9 @@ telpher_server_ping(telpher_server *server, size_t payload_bytes, uint64_t *ret_
     }
     payload = tp_malloc(payload_bytes, "ping payload");
     if (payload == NULL) {
-        (void)tp_error_set(&server->err, TELPHER_ERR_NO_MEMORY, "no memory for a ping");
+        (void)tp_error_set(&server->err, TELPHER_ERR_NO_MEMORY,
+                           "server %s: out of memory for a ping of %zu bytes",
+                           server->address, payload_bytes);
         return tp_api_error(NULL, TELPHER_ERR_NO_MEMORY, &server->err);
     }
     for (size_t i = 0; i < payload_bytes; i++) {

@@ -53,7 +53,8 @@ drop_user(struct tp_error *err)
     }
     if (setgroups(0, NULL) != 0 || setresgid(NOBODY, NOBODY, NOBODY) != 0 ||
         setresuid(NOBODY, NOBODY, NOBODY) != 0) {
-        return tp_error_set_errno(err, errno, "cannot drop root");
+        return tp_error_set_errno(
+            err, errno, "cannot become the unprivileged user and group %d", NOBODY);
     }
     return TELPHER_OK;
 }
@@ -65,7 +66,7 @@ drop_capabilities(struct tp_error *err)
     struct __user_cap_data_struct none[_LINUX_CAPABILITY_U32S_3] = {{0, 0, 0}};
 
     if (syscall(SYS_capset, &header, none) != 0) {
-        return tp_error_set_errno(err, errno, "cannot drop capabilities");
+        return tp_error_set_errno(err, errno, "cannot drop capabilities (capset)");
     }
     return TELPHER_OK;
 }
@@ -119,7 +120,7 @@ filter_calls(struct tp_error *err)
                                              SECCOMP_RET_ERRNO | (EPERM & 0xffff));
     program.len = n;
     if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0 && errno != EINVAL) {
-        return tp_error_set_errno(err, errno, "cannot filter system calls");
+        return tp_error_set_errno(err, errno, "cannot filter system calls (seccomp)");
     }
     return TELPHER_OK; /* EINVAL: a kernel without seccomp; the rest applies */
 }

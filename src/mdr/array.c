@@ -152,7 +152,9 @@ tp_mdr_array_receive(telpher_mdr *mdr, const struct tp_mdr_create *create,
 
     if (create->classes_hash != mdr->classes_hash) {
         tp_mdr_fail(mdr, TELPHER_ERR_PROTO,
-                    "the processes registered different classes, or in another order");
+                    "process %u registered other classes than this one, or in another "
+                    "order: register the same in all",
+                    create->array.id != 0 ? (uint32_t)(create->array.id >> 16) - 1 : 0);
         return;
     }
     a = tp_mdr_array_of(mdr, create->array.id);
@@ -174,8 +176,11 @@ check_array(telpher_mdr *mdr, const telpher_mdr_array *array)
 {
     if (array->class_id >= mdr->class_count || !mdr->running) {
         return tp_mdr_error(mdr, TELPHER_ERR_INVALID,
-                            mdr->running ? "there is no such class"
-                                         : "arrays are created while the runtime runs");
+                            mdr->running
+                                ? "there is no class %u: %u are registered"
+                                : "an array of class %u of %u cannot be created "
+                                  "before telpher_mdr_run() or after its end",
+                            array->class_id, mdr->class_count);
     }
     if (array->dims > 3) {
         return tp_mdr_error(mdr, TELPHER_ERR_INVALID,
@@ -190,7 +195,9 @@ check_array(telpher_mdr *mdr, const telpher_mdr_array *array)
     }
     return tp_mdr_total(mdr, array) <= TOTAL_MAX
                ? TELPHER_OK
-               : tp_mdr_error(mdr, TELPHER_ERR_INVALID, "more than 2^40 elements");
+               : tp_mdr_error(mdr, TELPHER_ERR_INVALID,
+                              "an array of %llu elements is too large: 2^40 at most",
+                              (unsigned long long)tp_mdr_total(mdr, array));
 }
 
 static telpher_status

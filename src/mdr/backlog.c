@@ -87,7 +87,10 @@ tp_mdr_hold_back(telpher_mdr *mdr)
     }
     tp_list_push_back(&mdr->held, &light->link);
     status = tp_mdr_light_suspend(mdr);
-    return status == TELPHER_OK ? status : tp_mdr_error(mdr, status, "the run ends");
+    return status == TELPHER_OK ? status
+                                : tp_mdr_error(mdr, status,
+                                               "the run is ending, because a process "
+                                               "called telpher_mdr_exit() or failed");
 }
 
 /* Nothing that takes memory can become less without those that are held back. */

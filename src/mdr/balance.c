@@ -90,7 +90,10 @@ send_loads(telpher_mdr *mdr, struct tp_mdr_array_state *a, uint8_t kind, uint32_
 
     if (m == NULL) {
         free(loads);
-        tp_mdr_fail(mdr, TELPHER_ERR_NO_MEMORY, "no memory for a load balancer");
+        tp_mdr_fail(
+            mdr, TELPHER_ERR_NO_MEMORY,
+            "class %s: out of memory to send the loads of %zu objects to process %u",
+            mdr->classes[a->proxy.class_id]->name, count, rank);
         return;
     }
     m->owns_buffers = true;
@@ -164,7 +167,9 @@ spread(telpher_mdr *mdr, struct tp_mdr_array_state *a)
         telpher_mdr_load *copy = malloc(bytes);
 
         if (copy == NULL) {
-            tp_mdr_fail(mdr, TELPHER_ERR_NO_MEMORY, "no memory for a load balancer");
+            tp_mdr_fail(mdr, TELPHER_ERR_NO_MEMORY,
+                        "class %s: out of memory for the loads of %zu objects",
+                        mdr->classes[a->proxy.class_id]->name, a->load_count);
             break;
         }
         memcpy(copy, a->loads, bytes);
@@ -184,8 +189,16 @@ collect(telpher_mdr *mdr, struct tp_mdr_array_state *a, const telpher_mdr_load *
 
     if (all == NULL || a->load_count + count > a->total) {
         a->loads = all != NULL ? all : a->loads;
-        tp_mdr_fail(mdr, all == NULL ? TELPHER_ERR_NO_MEMORY : TELPHER_ERR_PROTO,
-                    "the loads of objects cannot be collected");
+        if (all == NULL) {
+            tp_mdr_fail(mdr, TELPHER_ERR_NO_MEMORY,
+                        "class %s: out of memory for the loads of %zu objects",
+                        mdr->classes[a->proxy.class_id]->name, a->load_count + count);
+        } else {
+            tp_mdr_fail(mdr, TELPHER_ERR_PROTO,
+                        "class %s: loads of %zu objects came, and the class has %llu",
+                        mdr->classes[a->proxy.class_id]->name, a->load_count + count,
+                        (unsigned long long)a->total);
+        }
         return;
     }
     memcpy(all + a->load_count, loads, count * sizeof(*loads));
@@ -208,7 +221,12 @@ tp_mdr_resume(telpher_mdr *mdr, struct tp_mdr_element *e)
     status = tp_mdr_invoke(mdr, &e->array->proxy, e->index, e->resume, NULL, 0, NULL, 0,
                            NULL);
     if (status != TELPHER_OK && !mdr->exiting) {
-        tp_mdr_fail(mdr, status, "an object cannot resume");
+        tp_mdr_fail(mdr, status,
+                    "class %s: entry %u of element (%d, %d, %d) cannot be invoked "
+                    "after load balancing: %s",
+                    mdr->classes[e->array->proxy.class_id]->name, e->resume,
+                    e->index.at[0], e->index.at[1], e->index.at[2],
+                    telpher_status_text(status));
     }
 }
 
@@ -233,7 +251,10 @@ tp_mdr_loads_receive(telpher_mdr *mdr, struct tp_mdr_array_state *a,
     size_t count = m->buffers[0].len / sizeof(*loads);
 
     if (m->status != TELPHER_OK) {
-        tp_mdr_fail(mdr, m->status, "the loads of objects did not arrive");
+        tp_mdr_fail(mdr, m->status,
+                    "class %s: the loads of process %u's objects did not arrive: %s",
+                    mdr->classes[a->proxy.class_id]->name, m->header.root,
+                    telpher_status_text(m->status));
         return;
     }
     if (m->header.kind == TP_MDR_LOADS) {

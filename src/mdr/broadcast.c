@@ -94,7 +94,10 @@ tp_mdr_heard_receive(telpher_mdr *mdr, const struct tp_mdr_header *h, uint32_t f
     struct tp_mdr_array_state *a = tp_mdr_array_known(mdr, h->id);
 
     if (a == NULL || !a->created || (h->kind == TP_MDR_HEARD && mdr->rank != 0)) {
-        tp_mdr_fail(mdr, TELPHER_ERR_PROTO, "a report on broadcasts of no array");
+        tp_mdr_fail(
+            mdr, TELPHER_ERR_PROTO,
+            "process %u reported broadcasts of array %llx, which does not exist here",
+            from, (unsigned long long)h->id);
     } else if (h->kind == TP_MDR_HEARD) {
         note_heard(mdr, a, from, number_in(h));
     } else {
@@ -154,7 +157,9 @@ number_and_forward(telpher_mdr *mdr, struct tp_mdr_array_state *a,
     memcpy(h->at, &number, sizeof(number));
     status = tp_mdr_forward(mdr, h, NULL, 0, d->params, d->params_len);
     if (status != TELPHER_OK && !mdr->exiting) {
-        tp_mdr_fail(mdr, status, "a message to all cannot be forwarded");
+        tp_mdr_fail(mdr, status, "class %s: broadcast %llu cannot be forwarded: %s",
+                    mdr->classes[a->proxy.class_id]->name, (unsigned long long)number,
+                    telpher_status_text(status));
     }
     return status == TELPHER_OK;
 }
@@ -168,7 +173,9 @@ remember(telpher_mdr *mdr, struct tp_mdr_array_state *a,
         tp_mdr_message_create(mdr, d->h, d->params, d->params_len);
 
     if (m == NULL) {
-        tp_mdr_fail(mdr, TELPHER_ERR_NO_MEMORY, "no memory for a message to all");
+        tp_mdr_fail(mdr, TELPHER_ERR_NO_MEMORY,
+                    "class %s: out of memory to keep a broadcast of %zu bytes",
+                    mdr->classes[a->proxy.class_id]->name, d->params_len);
         return false;
     }
     a->heard = number_in(d->h);
@@ -204,10 +211,10 @@ tp_mdr_invoke_all(telpher_mdr *mdr, struct tp_mdr_array_state *a,
     struct tp_mdr_header numbered;
 
     if (entry == NULL && !section) {
-        tp_mdr_fail(
-            mdr, TELPHER_ERR_PROTO,
-            "a message to all for an entry that is not here, or of a proxy that was "
-            "changed");
+        tp_mdr_fail(mdr, TELPHER_ERR_PROTO,
+                    "class %s: a broadcast names entry %u, which the class lacks, or "
+                    "was sent with a changed proxy",
+                    mdr->classes[a->proxy.class_id]->name, d->h->entry);
         return;
     }
     if ((d->h->flags & TP_MDR_UNNUMBERED) != 0) {

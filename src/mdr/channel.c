@@ -217,7 +217,9 @@ meet(telpher_mdr *mdr, struct tp_mdr_element *e, struct tp_mdr_end *end,
     }
     entry = tp_mdr_entry_of(mdr, e->array, &inner);
     if (entry == NULL) {
-        tp_mdr_fail(mdr, TELPHER_ERR_INVALID, "a message of a channel: %s", mdr->error);
+        tp_mdr_fail(mdr, TELPHER_ERR_INVALID,
+                    "class %s: a message of a channel cannot be delivered: %s",
+                    mdr->classes[e->array->proxy.class_id]->name, mdr->error);
         return;
     }
     tp_mdr_run_entry(mdr, e, entry, &inner);
@@ -231,14 +233,21 @@ tp_mdr_channel_receive(telpher_mdr *mdr, struct tp_mdr_element *e,
     struct tp_mdr_end *end;
 
     if (d->params_len < sizeof(*s)) {
-        tp_mdr_fail(mdr, TELPHER_ERR_PROTO, "a message of a channel is too short");
+        tp_mdr_fail(mdr, TELPHER_ERR_PROTO,
+                    "class %s: a message of a channel has %zu bytes, fewer than its "
+                    "head of %zu",
+                    mdr->classes[e->array->proxy.class_id]->name, d->params_len,
+                    sizeof(*s));
         return true;
     }
     end = tp_mdr_end_of(e, s->array, s->from, s->number);
     if (end == NULL || s->sequence < end->received) {
         tp_mdr_fail(mdr, end == NULL ? TELPHER_ERR_NO_MEMORY : TELPHER_ERR_PROTO,
-                    "a message of a channel cannot be received%s",
-                    end == NULL ? ": no memory" : " twice");
+                    "class %s: message %llu of a channel to element (%d, %d, %d): %s",
+                    mdr->classes[e->array->proxy.class_id]->name,
+                    (unsigned long long)s->sequence, e->index.at[0], e->index.at[1],
+                    e->index.at[2],
+                    end == NULL ? "out of memory" : "it was received before");
         return true;
     }
     if (s->sequence == end->received && !tp_list_is_empty(&end->wanted)) {

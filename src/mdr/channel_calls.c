@@ -45,10 +45,11 @@ telpher_mdr_channel_send(telpher_mdr_call *call, const telpher_mdr_channel *chan
     }
     if (channel->array.class_id >= call->mdr->class_count ||
         buffer_count > TELPHER_MSG_BUFFERS) {
-        return tp_mdr_error(
-            call->mdr, TELPHER_ERR_RANGE,
-            "a channel to an array of no class, or more than %d buffers",
-            TELPHER_MSG_BUFFERS);
+        return tp_mdr_error(call->mdr, TELPHER_ERR_RANGE,
+                            "a channel to an array of class %u of %u with %u buffers: "
+                            "there is no such class, or more than %d buffers",
+                            channel->array.class_id, call->mdr->class_count,
+                            (unsigned)buffer_count, TELPHER_MSG_BUFFERS);
     }
     status = tp_mdr_hold(call->mdr); /* afterwards the number of the message counts */
     if (status != TELPHER_OK) {
@@ -122,7 +123,9 @@ telpher_mdr_channel_await(telpher_mdr_call *call, const telpher_mdr_channel *cha
     while (taker.status == TELPHER_IN_PROGRESS) {
         if (tp_mdr_light_suspend(mdr) != TELPHER_OK) {
             forget_taker(end, &taker);
-            return tp_mdr_error(mdr, TELPHER_ERR_CANCELED, "the run ends");
+            return tp_mdr_error(mdr, TELPHER_ERR_CANCELED,
+                                "the run is ending, because a process called "
+                                "telpher_mdr_exit() or failed");
         }
     }
     if (ret_len != NULL) {

@@ -10,7 +10,11 @@ static void
 reduce(telpher_mdr *mdr, struct tp_mdr_array_state *a, const struct tp_mdr_delivery *d)
 {
     if (d->params_len < sizeof(struct tp_mdr_part)) {
-        tp_mdr_fail(mdr, TELPHER_ERR_PROTO, "a part of a reduction is too short");
+        tp_mdr_fail(
+            mdr, TELPHER_ERR_PROTO,
+            "class %s: a part of a reduction has %zu bytes, fewer than its head of %zu",
+            mdr->classes[a->proxy.class_id]->name, d->params_len,
+            sizeof(struct tp_mdr_part));
         return;
     }
     tp_mdr_reduce_receive(mdr, a, d->params,
@@ -24,7 +28,12 @@ create(telpher_mdr *mdr, const struct tp_mdr_delivery *d)
     const struct tp_mdr_create *c = d->params;
 
     if (d->params_len < sizeof(*c) || c->array.class_id >= mdr->class_count) {
-        tp_mdr_fail(mdr, TELPHER_ERR_PROTO, "an array of an unknown class");
+        tp_mdr_fail(mdr, TELPHER_ERR_PROTO,
+                    "process %u created an array of class %u; this process has "
+                    "registered %u classes",
+                    d->h->root,
+                    d->params_len < sizeof(*c) ? UINT32_MAX : c->array.class_id,
+                    mdr->class_count);
         return;
     }
     tp_mdr_array_receive(mdr, c, c + 1, d->params_len - sizeof(*c));
@@ -36,7 +45,9 @@ migrate(telpher_mdr *mdr, struct tp_mdr_array_state *a, struct tp_mdr_delivery *
 {
     if (d->kept == NULL || d->buffer_count != 1 || !a->mobile ||
         d->params_len != sizeof(struct tp_mdr_migrant)) {
-        tp_mdr_fail(mdr, TELPHER_ERR_PROTO, "an element that is not packed");
+        tp_mdr_fail(mdr, TELPHER_ERR_PROTO,
+                    "class %s: process %u sent an element without its packed content",
+                    mdr->classes[a->proxy.class_id]->name, d->h->root);
         return true;
     }
     if ((d->h->flags & TP_MDR_HERE) != 0) {
@@ -57,7 +68,9 @@ deliver_to_array(telpher_mdr *mdr, struct tp_mdr_delivery *d)
     struct tp_mdr_array_state *a = tp_mdr_array_of(mdr, d->h->id);
 
     if (a == NULL) {
-        tp_mdr_fail(mdr, TELPHER_ERR_NO_MEMORY, "no memory for an array");
+        tp_mdr_fail(mdr, TELPHER_ERR_NO_MEMORY,
+                    "out of memory for the state of array %llx",
+                    (unsigned long long)d->h->id);
         return true;
     }
     if (!a->created) {
@@ -81,7 +94,10 @@ deliver_to_array(telpher_mdr *mdr, struct tp_mdr_delivery *d)
     case TP_MDR_LOADS:
     case TP_MDR_SPREAD:
         if (d->kept == NULL || d->buffer_count != 1 || !a->mobile) {
-            tp_mdr_fail(mdr, TELPHER_ERR_PROTO, "loads without a list");
+            tp_mdr_fail(
+                mdr, TELPHER_ERR_PROTO,
+                "class %s: process %u sent loads of objects without a list of them",
+                mdr->classes[a->proxy.class_id]->name, d->h->root);
             break;
         }
         tp_mdr_loads_receive(mdr, a, d->kept);
@@ -271,7 +287,10 @@ receive_staged(telpher_mdr *mdr, const telpher_msg *msg,
 
     if (m == NULL) {
         free_staged(mdr, msg);
-        tp_mdr_fail(mdr, TELPHER_ERR_NO_MEMORY, "no memory for a message");
+        tp_mdr_fail(mdr, TELPHER_ERR_NO_MEMORY,
+                    "out of memory to keep a message of process %u, %zu bytes of "
+                    "parameters and %u buffers",
+                    msg->from, d->params_len, msg->buffer_count);
         return;
     }
     m->owns_buffers = true;
@@ -308,7 +327,10 @@ receive_work(telpher_mdr *mdr, const telpher_msg *msg, struct tp_mdr_delivery *d
             tp_mdr_forward(mdr, d->h, NULL, 0, d->params, d->params_len);
 
         if (status != TELPHER_OK) {
-            tp_mdr_fail(mdr, status, "a message to all cannot be forwarded");
+            tp_mdr_fail(
+                mdr, status,
+                "a broadcast of process %u to array %llx cannot be forwarded: %s",
+                d->h->root, (unsigned long long)d->h->id, telpher_status_text(status));
             return;
         }
     }
@@ -370,8 +392,10 @@ tp_mdr_receive(telpher_context *ctx, telpher_msg *msg, void *user)
         end_posted(mdr, msg);
     }
     if (tp_unlikely(!open_message(msg, &space, &d))) {
-        tp_mdr_fail(mdr, TELPHER_ERR_PROTO, "process %u sends no message of mdr",
-                    msg->from);
+        tp_mdr_fail(mdr, TELPHER_ERR_PROTO,
+                    "process %u sent %zu bytes with %u buffers that are no message of "
+                    "mdr: do all processes run the same version?",
+                    msg->from, msg->params_len, msg->buffer_count);
     } else if (tp_unlikely(mdr->exiting)) {
         free_staged(mdr, msg);
     } else if (d.h->kind >= TP_MDR_EXIT) {

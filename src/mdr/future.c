@@ -42,7 +42,8 @@ telpher_mdr_future_create(telpher_mdr *mdr, telpher_mdr_future *ret_future)
     uint32_t slot;
 
     if (mdr->free_slot == UINT32_MAX && !grow_slots(mdr)) {
-        return tp_mdr_error(mdr, TELPHER_ERR_NO_MEMORY, "no memory for a future");
+        return tp_mdr_error(mdr, TELPHER_ERR_NO_MEMORY,
+                            "out of memory for another future");
     }
     slot = mdr->free_slot;
     s = &mdr->slots[slot];
@@ -72,8 +73,10 @@ telpher_mdr_future_set(telpher_mdr *mdr, telpher_mdr_future future, const void *
         .kind = TP_MDR_FUTURE, .id = future.generation, .at = {(int32_t)future.slot}};
 
     if (future.rank >= mdr->size) {
-        return tp_mdr_error(mdr, TELPHER_ERR_RANGE, "a future of process %u",
-                            future.rank);
+        return tp_mdr_error(mdr, TELPHER_ERR_RANGE,
+                            "the future names process %u; the job has %u: was it "
+                            "changed, or never created?",
+                            future.rank, mdr->size);
     }
     return tp_mdr_send(mdr, future.rank, &h, NULL, 0, data, len);
 }
@@ -86,13 +89,14 @@ tp_mdr_future_receive(telpher_mdr *mdr, const struct tp_mdr_header *h, const voi
 
     if (s == NULL || s->set) {
         tp_mdr_fail(mdr, TELPHER_ERR_INVALID,
-                    s == NULL ? "a future was set again after it was awaited"
-                              : "a future was set twice");
+                    "future %d of this process was set %s; each future takes one value",
+                    h->at[0], s == NULL ? "again after it was awaited" : "twice");
         return;
     }
     s->data = len != 0 ? tp_memdup(data, len, "mdr future") : NULL;
     if (len != 0 && s->data == NULL) {
-        tp_mdr_fail(mdr, TELPHER_ERR_NO_MEMORY, "no memory for a future");
+        tp_mdr_fail(mdr, TELPHER_ERR_NO_MEMORY,
+                    "out of memory for the %zu bytes of future %d", len, h->at[0]);
         return;
     }
     s->len = len;
@@ -139,7 +143,9 @@ telpher_mdr_await(telpher_mdr *mdr, telpher_mdr_future future, void *dst, size_t
     while (!s->set) {
         s->waiter = mdr->lights.current;
         if (tp_mdr_light_suspend(mdr) != TELPHER_OK) {
-            return tp_mdr_error(mdr, TELPHER_ERR_CANCELED, "the run ends");
+            return tp_mdr_error(mdr, TELPHER_ERR_CANCELED,
+                                "the run is ending, because a process called "
+                                "telpher_mdr_exit() or failed");
         }
         s = &mdr->slots[future.slot]; /* the table may have moved */
     }

@@ -97,7 +97,10 @@ tp_mdr_keep(telpher_mdr *mdr, struct tp_mdr_delivery *d)
         m = tp_mdr_message_create(mdr, d->h, d->params, d->params_len);
     }
     if (m == NULL) {
-        tp_mdr_fail(mdr, TELPHER_ERR_NO_MEMORY, "no memory for a message");
+        tp_mdr_fail(
+            mdr, TELPHER_ERR_NO_MEMORY,
+            "out of memory to keep a message for array %llx, %zu bytes of parameters",
+            (unsigned long long)d->h->id, d->params_len);
     }
     d->taken = m != NULL;
     return m;
@@ -112,7 +115,10 @@ start_light(telpher_mdr *mdr, struct tp_mdr_element *e, const telpher_mdr_entry 
         tp_mdr_message_create(mdr, d->h, call->params, call->params_len);
 
     if (m == NULL) {
-        tp_mdr_fail(mdr, TELPHER_ERR_NO_MEMORY, "no memory for a light thread");
+        tp_mdr_fail(mdr, TELPHER_ERR_NO_MEMORY,
+                    "class %s: out of memory for the %zu bytes of parameters of an "
+                    "entry that may wait",
+                    mdr->classes[e->array->proxy.class_id]->name, call->params_len);
         return;
     }
     for (uint32_t i = 0; i < call->buffer_count; i++) {
@@ -218,11 +224,14 @@ send_on(telpher_mdr *mdr, struct tp_mdr_array_state *a, struct tp_mdr_delivery *
 }
 
 static bool
-wrong_message(telpher_mdr *mdr)
+wrong_message(telpher_mdr *mdr, const struct tp_mdr_array_state *a,
+              const struct tp_mdr_header *h)
 {
     tp_mdr_fail(mdr, TELPHER_ERR_PROTO,
-                "a message for an element or entry that is not here, or of a proxy "
-                "that was changed");
+                "class %s: process %u invoked entry %u of element (%d, %d, %d): the "
+                "class lacks one of them, or the proxy was changed",
+                mdr->classes[a->proxy.class_id]->name, h->root, h->entry & 255u,
+                h->at[0], h->at[1], h->at[2]);
     return true;
 }
 
@@ -237,7 +246,7 @@ tp_mdr_invoke_one(telpher_mdr *mdr, struct tp_mdr_array_state *a,
     if (e == NULL) {
         return a->mobile && tp_mdr_key(&a->proxy, tp_mdr_index_in(d->h), &key)
                    ? send_on(mdr, a, d)
-                   : wrong_message(mdr);
+                   : wrong_message(mdr, a, d->h);
     }
     if (e->moving) { /* in the local queue the message comes after the element */
         struct tp_mdr_message *m = tp_mdr_keep(mdr, d);
@@ -263,7 +272,7 @@ tp_mdr_invoke_one(telpher_mdr *mdr, struct tp_mdr_array_state *a,
     }
     entry = tp_mdr_entry_of(mdr, a, d);
     if (entry == NULL) {
-        return wrong_message(mdr);
+        return wrong_message(mdr, a, d->h);
     }
     tp_mdr_run_entry(mdr, e, entry, d);
     return true;

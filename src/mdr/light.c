@@ -66,7 +66,10 @@ tp_mdr_light_start(telpher_mdr *mdr, const telpher_mdr_call *call,
 
     if (e == NULL) {
         tp_mdr_message_destroy(m);
-        tp_mdr_fail(mdr, TELPHER_ERR_NO_MEMORY, "no memory for a light thread");
+        tp_mdr_fail(mdr, TELPHER_ERR_NO_MEMORY,
+                    "out of memory for a light thread that runs an entry of element "
+                    "(%d, %d, %d)",
+                    call->index.at[0], call->index.at[1], call->index.at[2]);
         return;
     }
     *e = (struct tp_mdr_waiting_entry){.call = *call, .run = run, .message = m};

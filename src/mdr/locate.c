@@ -48,7 +48,10 @@ put_place(telpher_mdr *mdr, struct tp_mdr_array_state *a, telpher_mdr_index inde
         (void)tp_map_remove(&a->places, key);
     }
     if (tp_map_put(&a->places, key, (void *)(uintptr_t)value) != TELPHER_OK) {
-        tp_mdr_fail(mdr, TELPHER_ERR_NO_MEMORY, "no memory for places of elements");
+        tp_mdr_fail(mdr, TELPHER_ERR_NO_MEMORY,
+                    "class %s: out of memory for the process of element (%d, %d, %d)",
+                    mdr->classes[a->proxy.class_id]->name, index.at[0], index.at[1],
+                    index.at[2]);
     }
 }
 
@@ -118,7 +121,11 @@ tp_mdr_note_arrival(telpher_mdr *mdr, struct tp_mdr_element *e)
         status = tp_mdr_send(mdr, home, &h, NULL, 0, NULL, 0);
     }
     if (status != TELPHER_OK && !mdr->exiting) {
-        tp_mdr_fail(mdr, status, "the process of an element cannot be sent");
+        tp_mdr_fail(
+            mdr, status,
+            "class %s: process %u cannot be informed where element (%d, %d, %d) is: %s",
+            mdr->classes[a->proxy.class_id]->name, home, e->index.at[0], e->index.at[1],
+            e->index.at[2], telpher_status_text(status));
     }
 }
 
@@ -188,7 +195,9 @@ tp_mdr_place_receive(telpher_mdr *mdr, const struct tp_mdr_header *h)
     if (a == NULL || !a->created || h->root >= mdr->size ||
         !tp_mdr_key(&a->proxy, tp_mdr_index_in(h), &key)) {
         tp_mdr_fail(mdr, TELPHER_ERR_PROTO,
-                    "the process of an element that does not exist");
+                    "process %u named the place of element (%d, %d, %d) of array %llx, "
+                    "which has no such element",
+                    h->root, h->at[0], h->at[1], h->at[2], (unsigned long long)h->id);
         return;
     }
     if (h->kind == TP_MDR_GONE) {

@@ -68,7 +68,11 @@ migrant_of(telpher_mdr *mdr, struct tp_mdr_element *e)
     }
     if (status != TELPHER_OK) {
         tp_mdr_message_destroy(m);
-        tp_mdr_fail(mdr, status, "%s", m != NULL ? mdr->error : "no memory");
+        tp_mdr_fail(mdr, status,
+                    "element (%d, %d, %d) of class %s cannot be packed: %s",
+                    e->index.at[0], e->index.at[1], e->index.at[2],
+                    mdr->classes[e->array->proxy.class_id]->name,
+                    m != NULL ? mdr->error : "out of memory");
         return NULL;
     }
     return m;
@@ -166,7 +170,10 @@ tp_mdr_migrant_unpack(telpher_mdr *mdr, struct tp_mdr_array_state *a,
 
     e->moving = false; /* `destroy` runs */
     if (status != TELPHER_OK) {
-        tp_mdr_fail(mdr, status, "%s", mdr->error);
+        tp_mdr_fail(mdr, status,
+                    "element (%d, %d, %d) of class %s cannot be unpacked: %s",
+                    e->index.at[0], e->index.at[1], e->index.at[2],
+                    mdr->classes[a->proxy.class_id]->name, mdr->error);
         return;
     }
     tp_mdr_tell_arrived(mdr, a, m->header.root);
@@ -195,7 +202,10 @@ tp_mdr_arrived_receive(telpher_mdr *mdr, const struct tp_mdr_header *h)
     struct tp_mdr_array_state *a = tp_mdr_array_known(mdr, h->id);
 
     if (a == NULL || a->away == 0) {
-        tp_mdr_fail(mdr, TELPHER_ERR_PROTO, "an element arrived that did not leave");
+        tp_mdr_fail(mdr, TELPHER_ERR_PROTO,
+                    "process %u reported an element's arrival, but none of array %llx "
+                    "is on its way from here",
+                    h->root, (unsigned long long)h->id);
         return;
     }
     a->away--;

@@ -43,8 +43,8 @@ end_wave(telpher_mdr *mdr)
     }
     if (same && q->sent == q->done + q->homeless) {
         tp_mdr_fail(mdr, TELPHER_ERR_NOT_FOUND,
-                    "quiescence cannot come: %llu messages wait for objects that were "
-                    "not inserted",
+                    "the wait for quiescence cannot end: %llu messages are for "
+                    "elements that no process has inserted",
                     (unsigned long long)q->homeless);
         return;
     }
@@ -77,7 +77,10 @@ start(telpher_mdr *mdr, const telpher_mdr_future *future)
     struct tp_mdr_quiescence *q = &mdr->quiescence;
 
     if (q->active) {
-        tp_mdr_fail(mdr, TELPHER_ERR_BUSY, "two waits for quiescence at the same time");
+        tp_mdr_fail(mdr, TELPHER_ERR_BUSY,
+                    "process %u waits for quiescence while another wait has not ended; "
+                    "one wait at a time",
+                    future->rank);
         return;
     }
     q->active = true;
@@ -103,7 +106,10 @@ tp_mdr_quiescence_receive(telpher_mdr *mdr, const struct tp_mdr_header *h,
         memcpy(&future, params, sizeof(future));
         start(mdr, &future);
     } else {
-        tp_mdr_fail(mdr, TELPHER_ERR_PROTO, "a control message that makes no sense");
+        tp_mdr_fail(mdr, TELPHER_ERR_PROTO,
+                    "a control message of kind %u and %zu bytes is none that process "
+                    "%u takes: do all processes run the same version?",
+                    h->kind, len, mdr->rank);
     }
 }
 

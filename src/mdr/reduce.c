@@ -87,7 +87,10 @@ send_result(telpher_mdr *mdr, const struct tp_mdr_reduction *r)
         status = tp_mdr_broadcast(mdr, &t->array, t->entry, r->data, r->len);
     }
     if (status != TELPHER_OK && !mdr->exiting) {
-        tp_mdr_fail(mdr, status, "the result of a reduction cannot be sent");
+        tp_mdr_fail(mdr, status,
+                    "the %zu bytes of result %llu of a reduction cannot be sent: %s",
+                    r->len, (unsigned long long)r->part.number,
+                    telpher_status_text(status));
     }
 }
 
@@ -165,7 +168,12 @@ finish(telpher_mdr *mdr, struct tp_mdr_array_state *a, struct tp_mdr_reduction *
                                             sizeof(r->part), r->data, r->len);
 
         if (status != TELPHER_OK && !mdr->exiting) {
-            tp_mdr_fail(mdr, status, "a part of a reduction cannot be sent");
+            tp_mdr_fail(mdr, status,
+                        "class %s: this process's part of reduction %llu, %zu bytes, "
+                        "cannot be sent to process %u: %s",
+                        mdr->classes[a->proxy.class_id]->name,
+                        (unsigned long long)r->part.number, r->len, (mdr->rank - 1) / 2,
+                        telpher_status_text(status));
         }
     }
     tp_free(r);
@@ -321,7 +329,9 @@ check_contribution(telpher_mdr *mdr, const telpher_mdr_call *call, size_t len,
     size_t max = room > 160 ? TP_MIN(room - 160, TELPHER_MDR_REDUCE_MAX) : 0;
 
     if (call->self == NULL) {
-        return tp_mdr_error(mdr, TELPHER_ERR_INVALID, "only elements contribute");
+        return tp_mdr_error(mdr, TELPHER_ERR_INVALID,
+                            "only entries of elements contribute to a reduction; this "
+                            "call has no element");
     }
     if (op_of(mdr, op) == NULL || len > max ||
         (op < TELPHER_MDR_OP_USER && len % 8 != 0)) {
@@ -390,7 +400,9 @@ tp_mdr_contribute_to(telpher_mdr_call *call, const struct tp_mdr_section_state *
     }
     e = tp_mdr_element_of_call(call);
     if (e == NULL) {
-        return tp_mdr_error(mdr, TELPHER_ERR_INVALID, "only elements contribute");
+        return tp_mdr_error(mdr, TELPHER_ERR_INVALID,
+                            "only entries of elements contribute to a reduction; this "
+                            "call has no element");
     }
     if (e->ends) {
         return tp_mdr_error(mdr, TELPHER_ERR_INVALID,

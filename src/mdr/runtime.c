@@ -247,7 +247,11 @@ check_peers(telpher_mdr *mdr)
 {
     for (uint32_t r = 0; r < mdr->size; r++) {
         if (r != mdr->rank && telpher_peer_status(mdr->ctx, r) != TELPHER_OK) {
-            tp_mdr_fail(mdr, TELPHER_ERR_PEER_LOST, "process %u is lost", r);
+            tp_mdr_fail(
+                mdr, TELPHER_ERR_PEER_LOST,
+                "process %u is lost with its objects: %s; TELPHER_MDR_CHECKPOINT and "
+                "telpher launch --restart go on after that",
+                r, telpher_status_text(telpher_peer_status(mdr->ctx, r)));
             return;
         }
     }

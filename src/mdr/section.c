@@ -46,7 +46,9 @@ telpher_mdr_section_create(telpher_mdr *mdr, const telpher_mdr_array *array,
         }
     }
     if (count == 0) {
-        return tp_mdr_error(mdr, TELPHER_ERR_RANGE, "a section without members");
+        return tp_mdr_error(mdr, TELPHER_ERR_RANGE,
+                            "a section of class %s has no members; name at least one",
+                            mdr->classes[array->class_id]->name);
     }
     for (size_t i = 0; i < count && status == TELPHER_OK; i += MEMBERS) {
         status = send_to_all(mdr, &s, TP_MDR_SECTION, 0, 0, members + i,
@@ -177,7 +179,11 @@ tp_mdr_section_receive(telpher_mdr *mdr, struct tp_mdr_array_state *a,
         uint64_t key;
 
         if (!tp_mdr_key(&a->proxy, members[i], &key)) {
-            tp_mdr_fail(mdr, TELPHER_ERR_PROTO, "a section of elements that are not");
+            tp_mdr_fail(
+                mdr, TELPHER_ERR_PROTO,
+                "class %s: a section names element (%d, %d, %d), which the class lacks",
+                mdr->classes[a->proxy.class_id]->name, members[i].at[0],
+                members[i].at[1], members[i].at[2]);
             return;
         }
         if (tp_map_put(&s->members, key, s) == TELPHER_ERR_NO_MEMORY) {
@@ -185,7 +191,9 @@ tp_mdr_section_receive(telpher_mdr *mdr, struct tp_mdr_array_state *a,
         }
     }
     if (status != TELPHER_OK) {
-        tp_mdr_fail(mdr, status, "no memory for a section");
+        tp_mdr_fail(
+            mdr, status, "class %s: out of memory for a section of %zu elements",
+            mdr->classes[a->proxy.class_id]->name, d->params_len / sizeof(*members));
     }
 }
 

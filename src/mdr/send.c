@@ -158,7 +158,9 @@ send_work(telpher_mdr *mdr, uint32_t rank, const struct tp_mdr_outgoing *o)
     struct tp_mdr_message *m;
 
     if (mdr->exiting) {
-        return tp_mdr_error(mdr, TELPHER_ERR_CANCELED, "the run ends");
+        return tp_mdr_error(
+            mdr, TELPHER_ERR_CANCELED,
+            "the run is ending, because a process called telpher_mdr_exit() or failed");
     }
     if (rank != mdr->rank && tp_list_is_empty(queue)) {
         status = send_now(mdr, rank, TP_MDR_WORK_HANDLER, o);

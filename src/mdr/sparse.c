@@ -134,8 +134,11 @@ pass_on(telpher_mdr *mdr, struct tp_mdr_array_state *a, struct tp_mdr_header *h,
     h->flags = TP_MDR_HERE;
     if (tp_mdr_send(mdr, head->rank, h, head, sizeof(*head), params, params_len) !=
         TELPHER_OK) {
-        tp_mdr_fail(mdr, TELPHER_ERR_PEER_LOST, "an element cannot be inserted: %s",
-                    mdr->error);
+        tp_mdr_fail(
+            mdr, TELPHER_ERR_PEER_LOST,
+            "class %s: element (%d, %d, %d) cannot be inserted in process %u: %s",
+            mdr->classes[a->proxy.class_id]->name, index.at[0], index.at[1],
+            index.at[2], head->rank, mdr->error);
         return;
     }
     tp_mdr_note_place(mdr, a, index, head->rank, h->moves);
@@ -153,7 +156,11 @@ tp_mdr_insert_receive(telpher_mdr *mdr, struct tp_mdr_array_state *a,
 
     if (d->params_len < sizeof(head) || !tp_mdr_is_sparse(&a->proxy) ||
         telpher_mdr_home(mdr, &a->proxy, tp_mdr_index_in(&h)) == UINT32_MAX) {
-        tp_mdr_fail(mdr, TELPHER_ERR_PROTO, "an insertion that is too short");
+        tp_mdr_fail(mdr, TELPHER_ERR_PROTO,
+                    "class %s: process %u sent a malformed insertion of element (%d, "
+                    "%d, %d), %zu bytes",
+                    mdr->classes[a->proxy.class_id]->name, h.root, h.at[0], h.at[1],
+                    h.at[2], d->params_len);
         return;
     }
     head = *(const struct tp_mdr_newborn *)d->params;
@@ -170,8 +177,11 @@ tp_mdr_insert_receive(telpher_mdr *mdr, struct tp_mdr_array_state *a,
     } else if (tp_mdr_send(mdr, home, &h, &head, sizeof(head), params, len) !=
                    TELPHER_OK &&
                !mdr->exiting) {
-        tp_mdr_fail(mdr, TELPHER_ERR_PEER_LOST, "an element cannot be inserted: %s",
-                    mdr->error);
+        tp_mdr_fail(mdr, TELPHER_ERR_PEER_LOST,
+                    "class %s: the insertion of element (%d, %d, %d) cannot be sent to "
+                    "process %u: %s",
+                    mdr->classes[a->proxy.class_id]->name, h.at[0], h.at[1], h.at[2],
+                    home, mdr->error);
     }
 }
 
@@ -217,7 +227,10 @@ tp_mdr_end_element(telpher_mdr *mdr, struct tp_mdr_element *e)
         tp_mdr_note_gone(mdr, a, call.index, h.moves);
     } else if (tp_mdr_send(mdr, home, &h, NULL, 0, NULL, 0) != TELPHER_OK &&
                !mdr->exiting) {
-        tp_mdr_fail(mdr, TELPHER_ERR_PEER_LOST, "the end of an element: %s",
-                    mdr->error);
+        tp_mdr_fail(mdr, TELPHER_ERR_PEER_LOST,
+                    "class %s: the end of element (%d, %d, %d) cannot be sent to "
+                    "process %u: %s",
+                    mdr->classes[a->proxy.class_id]->name, call.index.at[0],
+                    call.index.at[1], call.index.at[2], home, mdr->error);
     }
 }

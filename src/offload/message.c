@@ -32,19 +32,27 @@ tp_offload_greeting_check(const struct tp_offload_greeting *greeting,
                           struct tp_error *err)
 {
     if (greeting->magic != TP_OFFLOAD_MAGIC) {
-        return tp_error_set(err, TELPHER_ERR_PROTO,
-                            "the other side is no worker of Telpher");
+        return tp_error_set(
+            err, TELPHER_ERR_PROTO,
+            "the process at the other end of the intercommunicator does not speak "
+            "Telpher's protocol: is it telpher-worker, or linked with its library?");
     }
     if (greeting->version != TP_OFFLOAD_VERSION) {
-        return tp_error_set(err, TELPHER_ERR_VERSION,
-                            "one side speaks version %u of the protocol, the other %d",
-                            greeting->version, TP_OFFLOAD_VERSION);
+        return tp_error_set(
+            err, TELPHER_ERR_VERSION,
+            "the other side speaks version %u of the protocol, this one %d: install "
+            "the same version of Telpher for parents and workers",
+            greeting->version, TP_OFFLOAD_VERSION);
     }
     if (greeting->order != order || greeting->pointer_bytes != sizeof(void *) ||
         greeting->long_double_bytes != sizeof(long double)) {
-        return tp_error_set(err, TELPHER_ERR_VERSION,
-                            "parents and workers have types of different sizes or byte "
-                            "order");
+        return tp_error_set(
+            err, TELPHER_ERR_VERSION,
+            "parents and workers differ in byte order or type sizes: pointers %u and "
+            "%zu bytes, "
+            "long double %u and %zu; build both for the same kind of machine",
+            greeting->pointer_bytes, sizeof(void *), greeting->long_double_bytes,
+            sizeof(long double));
     }
     return TELPHER_OK;
 }

@@ -78,7 +78,9 @@ read_line(struct tp_offload_names *names, char *line, char *end, struct tp_error
     if (tab == NULL || tab == line || tab - line > TELPHER_KERNEL_NAME_MAX ||
         memchr(line, '\0', (size_t)(end - line)) != NULL) {
         return tp_error_set(err, TELPHER_ERR_PROTO,
-                            "the workers sent a kernel with an invalid name");
+                            "the workers sent kernel \"%.*s\", whose name is not 1 to "
+                            "%d characters and a tab",
+                            (int)TP_MIN(end - line, 40), line, TELPHER_KERNEL_NAME_MAX);
     }
     *tab = '\0';
     k->name = line;
@@ -129,12 +131,17 @@ tp_offload_names_read(const char *text, size_t len, struct tp_offload_names *ret
     char *line = names.text, *end;
 
     if (status != TELPHER_OK) {
-        (void)tp_error_set(err, status, "no room for the kernels of the workers");
+        (void)tp_error_set(err, status,
+                           "out of memory for the workers' table of kernels, %zu bytes",
+                           len);
     }
     while (status == TELPHER_OK && line < names.text + len) {
         end = memchr(line, '\n', (size_t)(names.text + len - line));
         if (end == NULL) {
-            status = tp_error_set(err, TELPHER_ERR_PROTO, "a line without an end");
+            status = tp_error_set(err, TELPHER_ERR_PROTO,
+                                  "the workers' table of kernels ends within a line, "
+                                  "after %zu of %zu bytes",
+                                  (size_t)(line - names.text), len);
             break;
         }
         status = read_line(&names, line, end, err);

@@ -106,7 +106,9 @@ read_struct(const char **text, const char *end, int depth, struct tp_offload_typ
     uint64_t size = 0;
 
     if (depth == TP_OFFLOAD_DEPTH_MAX) {
-        return tp_error_set(err, TELPHER_ERR_LIMIT, "structs nested too deeply");
+        return tp_error_set(err, TELPHER_ERR_LIMIT,
+                            "structs are nested more than %d deep",
+                            TP_OFFLOAD_DEPTH_MAX);
     }
     type->align = 1;
     while (*text < end && **text != '}') {
@@ -183,7 +185,8 @@ tp_offload_type_read(const char **text, const char *end,
                      struct tp_offload_type *ret_type, struct tp_error *err)
 {
     if (*text >= end) {
-        return tp_error_set(err, TELPHER_ERR_INVALID, "a type is missing");
+        return tp_error_set(err, TELPHER_ERR_INVALID,
+                            "a type is missing where the signature ends");
     }
     return read_type(text, end, 0, ret_type, err);
 }

@@ -25,7 +25,8 @@ tp_rma_do_shared(struct tp_rma_lane *lane, const struct tp_rma_call *call,
                 ? tp_alloc_aligned(64, sizeof(*s) + call->args[0], "shared by lanes")
                 : NULL;
         if (s == NULL) {
-            return tp_rma_call_refuse(lane, TELPHER_ERR_NO_MEMORY, call, "%llu bytes",
+            return tp_rma_call_refuse(lane, TELPHER_ERR_NO_MEMORY, call,
+                                      "out of memory for %llu bytes",
                                       (unsigned long long)call->args[0]);
         }
         *s = (struct tp_rma_shared){rank->shared, call->in, call->args[0]};
@@ -33,9 +34,10 @@ tp_rma_do_shared(struct tp_rma_lane *lane, const struct tp_rma_call *call,
         rank->shared = s;
     }
     if (s->len != call->args[0]) {
-        return tp_rma_call_refuse(lane, TELPHER_ERR_INVALID, call,
-                                  "%llu bytes, which were %zu before",
-                                  (unsigned long long)call->args[0], s->len);
+        return tp_rma_call_refuse(
+            lane, TELPHER_ERR_INVALID, call,
+            "the lanes differ: %llu bytes here, %zu in the lane before",
+            (unsigned long long)call->args[0], s->len);
     }
     ret_result->pointer = s->data;
     return TELPHER_OK;

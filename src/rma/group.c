@@ -304,7 +304,9 @@ stop_timer(struct tp_rma_run *run, struct tp_rma_group *group)
     }
     tp_mutex_unlock(&run->fail_lock);
     if (group->status != TELPHER_OK) {
-        tp_rma_run_fail(run, group->status, "a timer at %s", group->slots[0].where);
+        tp_rma_run_fail(run, group->status,
+                        "no memory for the time of the timer at %s: %s",
+                        group->slots[0].where, telpher_status_text(group->status));
     }
 }
 
@@ -328,7 +330,7 @@ tp_rma_do_timer(struct tp_rma_lane *lane, const struct tp_rma_call *call,
                 ->timer_starts[lane->rank->device % lane->rank->run->params.devices] ==
             0) {
         return tp_rma_call_refuse(lane, TELPHER_ERR_INVALID, call,
-                                  "a timer stops that never started");
+                                  "the timer is stopped before it was started");
     }
     return tp_rma_group_meet(lane, group,
                              call->args[0] != 0 ? stop_timer : start_timer);

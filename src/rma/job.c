@@ -194,7 +194,8 @@ telpher_rma_destroy(telpher_rma_job *job)
         return;
     }
     if (atomic_exchange(&job->busy, true)) {
-        tp_error("rma", "a job that runs a kernel is not freed");
+        tp_error("rma", "telpher_rma_destroy() does not free the job: it still runs a "
+                        "kernel in another thread; wait for its launch to return");
         return;
     }
     forget_run(job);
@@ -324,8 +325,11 @@ tp_rma_run_all(struct tp_rma_run *run)
         tp_rma_remote_stop(run->remote);
     }
     if (status != TELPHER_OK) { /* the others already run */
-        tp_rma_run_fail(run, status, "process %u has no thread left",
-                        run->remote->world->process);
+        tp_rma_run_fail(run, status,
+                        "process %u cannot start its threads for kernel %s: %s; "
+                        "`ulimit -u` allows more",
+                        run->remote->world->process, run->kernel->name,
+                        telpher_status_text(status));
     }
     if (run->link != NULL) {
         tp_rma_link_settle(run);

@@ -32,8 +32,10 @@ tp_rma_do_broadcast(struct tp_rma_lane *lane, const struct tp_rma_call *call,
     }
     if (f->root >= group->size || (f->dst == NULL && f->count != 0)) {
         return tp_rma_call_refuse(lane, TELPHER_ERR_RANGE, call,
-                                  "root %u, %llu bytes at %p", f->root,
-                                  (unsigned long long)f->count, f->dst);
+                                  "root %u of %u ranks, %llu bytes at %p: the root "
+                                  "does not exist, or the address is NULL",
+                                  f->root, group->size, (unsigned long long)f->count,
+                                  f->dst);
     }
     tp_rma_group_slot(lane->rank, group)->fold = *f;
     if (group->spread != NULL) {

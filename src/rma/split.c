@@ -77,8 +77,8 @@ split_all(struct tp_rma_run *run, struct tp_rma_group *group)
     tp_free(list);
     tp_free(ranks);
     if (group->status != TELPHER_OK) {
-        tp_rma_run_fail(run, group->status, "splitting %s at %s", group->name,
-                        group->slots[0].where);
+        tp_rma_run_fail(run, group->status, "cannot split %s at %s: %s", group->name,
+                        group->slots[0].where, telpher_status_text(group->status));
     }
 }
 

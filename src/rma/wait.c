@@ -233,7 +233,8 @@ tp_rma_do_wait_any(struct tp_rma_lane *lane, const struct tp_rma_call *call,
 
     if (wait.count == 0 || wait.tags == NULL) {
         return tp_rma_call_refuse(lane, TELPHER_ERR_INVALID, call,
-                                  "no tag to wait for");
+                                  "no tag to wait for: %u tags at %p", wait.count,
+                                  (const void *)wait.tags);
     }
     for (uint32_t i = 0; status == TELPHER_OK && i < wait.count; i++) {
         status = tp_rma_call_check_tag(lane, call, wait.tags[i]);

@@ -99,8 +99,9 @@ tp_rma_window_create_all(struct tp_rma_run *run, struct tp_rma_group *group)
     if (window == NULL) {
         group->status = group->result == TP_RMA_WINDOW_NONE ? TELPHER_ERR_LIMIT
                                                             : TELPHER_ERR_NO_MEMORY;
-        tp_rma_run_fail(run, group->status, "no room for a window of %s at %s",
-                        group->name, group->slots[0].where);
+        tp_rma_run_fail(run, group->status, "cannot create a window of %s at %s: %s",
+                        group->name, group->slots[0].where,
+                        telpher_status_text(group->status));
     }
 }
 

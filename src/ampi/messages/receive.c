@@ -272,7 +272,10 @@ tp_ampi_on_message(telpher_context *ctx, telpher_msg *msg, void *user)
     }
     if (msg->status != TELPHER_OK || msg->params_len < sizeof(*env) ||
         !is_sound(msg, env)) {
-        tp_error("ampi", "process %u sent a message that makes no sense", msg->from);
+        tp_error("ampi",
+                 "ignored a malformed message of process %u: kind %d, %zu bytes (%s)",
+                 msg->from, msg->params_len >= sizeof(*env) ? (int)env->kind : -1,
+                 msg->params_len, telpher_status_text(msg->status));
         return;
     }
     tp_ampi.received += env->kind < TP_AMPI_ABORT;

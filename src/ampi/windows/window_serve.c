@@ -443,7 +443,11 @@ tp_ampi_on_one_sided(uint32_t process, const struct tp_ampi_envelope *env,
         env->source >= win->comm->size ||
         (env->flags < TP_AMPI_FLUSH ? env->len < sizeof(struct tp_ampi_access_head)
                                     : env->len != 0)) {
-        tp_error("ampi", "process %u sent an access that makes no sense", process);
+        tp_error("ampi",
+                 "ignored a malformed access of process %u to a window: operation %u "
+                 "of rank %d, %llu bytes",
+                 process, (unsigned)env->flags, env->source,
+                 (unsigned long long)env->len);
         return;
     }
     serve(win, process, env, body);

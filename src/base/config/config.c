@@ -84,7 +84,9 @@ assign(struct tp_config_setting *setting, const char *text,
     telpher_status status;
 
     if (text_copy == NULL || origin_copy == NULL) {
-        status = tp_error_set(err, TELPHER_ERR_NO_MEMORY, "out of memory");
+        status =
+            tp_error_set(err, TELPHER_ERR_NO_MEMORY,
+                         "out of memory for the value of %s", setting->entry->name);
         goto err_free;
     }
     if (setting->room->values != NULL) {
@@ -289,7 +291,8 @@ load_variable(struct tp_config *config, const char *variable, struct tp_error *e
     name = tp_strndup(variable + PREFIX_LEN, (size_t)(equals - variable) - PREFIX_LEN,
                       "variable");
     if (name == NULL) {
-        return tp_error_set(err, TELPHER_ERR_NO_MEMORY, "out of memory");
+        return tp_error_set(err, TELPHER_ERR_NO_MEMORY,
+                            "out of memory for a variable's name");
     }
     setting = tp_config_find(config, name);
     if (setting == NULL) {
@@ -436,7 +439,8 @@ tp_config_load_text(struct tp_config *config, const char *text, size_t len,
     }
     copy = tp_strndup(text, len, "config file");
     if (copy == NULL) {
-        return tp_error_set(err, TELPHER_ERR_NO_MEMORY, "out of memory");
+        return tp_error_set(err, TELPHER_ERR_NO_MEMORY,
+                            "out of memory for the %zu bytes of %s", len, origin);
     }
     status = load_lines(config, copy, origin, err);
     tp_free(copy);
@@ -484,7 +488,8 @@ tp_config_load_file(struct tp_config *config, const char *path, struct tp_error 
     text = tp_malloc(FILE_MAX_BYTES + 1, "config file");
     if (text == NULL) {
         (void)fclose(file); /* it was only read */
-        return tp_error_set(err, TELPHER_ERR_NO_MEMORY, "out of memory");
+        return tp_error_set(err, TELPHER_ERR_NO_MEMORY, "out of memory to read %s",
+                            path);
     }
     len = fread(text, 1, FILE_MAX_BYTES + 1, file);
     if (ferror(file)) {

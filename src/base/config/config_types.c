@@ -259,7 +259,8 @@ parse_string(const struct tp_config_entry *entry, const char *text, void *field,
     char *copy = tp_strdup(text, "setting");
 
     if (copy == NULL) {
-        return tp_error_set(err, TELPHER_ERR_NO_MEMORY, "out of memory");
+        return tp_error_set(err, TELPHER_ERR_NO_MEMORY,
+                            "out of memory for the value of %s", entry->name);
     }
     clear_string(field);
     *(char **)field = copy;
@@ -318,7 +319,8 @@ parse_words(const struct tp_config_entry *entry, const char *text, void *field,
 
         if (add_word(&list, text, len) != TELPHER_OK) {
             clear_words(&list);
-            return tp_error_set(err, TELPHER_ERR_NO_MEMORY, "out of memory");
+            return tp_error_set(err, TELPHER_ERR_NO_MEMORY,
+                                "out of memory for the list of %s", entry->name);
         }
         text += len + (text[len] == ',');
     }

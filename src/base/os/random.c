@@ -19,7 +19,9 @@ tp_random_bytes(void *dst, size_t len)
             continue;
         }
         if (got <= 0) {
-            tp_error("base", "getrandom failed: %m");
+            tp_error("base",
+                     "cannot read %zu random bytes from the kernel (getrandom): %m",
+                     len);
             return TELPHER_ERR_IO;
         }
         at += got;

@@ -334,7 +334,7 @@ tp_log_configure(const char *spec, struct tp_error *err)
     telpher_status status;
 
     if (config == NULL) {
-        return tp_error_set(err, TELPHER_ERR_NO_MEMORY, "out of memory");
+        return tp_error_set(err, TELPHER_ERR_NO_MEMORY, "out of memory for log levels");
     }
     status = parse_spec(config, spec != NULL ? spec : "", err);
     if (status != TELPHER_OK) {

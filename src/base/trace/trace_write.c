@@ -195,7 +195,8 @@ tp_trace_write_file(struct tp_trace_ring *ring, const char *path,
     telpher_status status;
 
     if (fresh == NULL) {
-        return tp_error_set(err, TELPHER_ERR_NO_MEMORY, "out of memory");
+        return tp_error_set(err, TELPHER_ERR_NO_MEMORY,
+                            "out of memory for the name of trace %s", path);
     }
     status = write_to(fresh, ring, process_name, streams, err);
     if (status == TELPHER_OK && rename(fresh, path) != 0) {

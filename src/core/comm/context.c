@@ -62,8 +62,10 @@ add_net(telpher_context *ctx, const struct tp_net_ops *ops,
 
     params.user = link;
     if (ctx->net_count == TP_COMM_NETS) {
-        return tp_error_set(err, TELPHER_ERR_LIMIT, "at most %d transports",
-                            TP_COMM_NETS);
+        return tp_error_set(err, TELPHER_ERR_LIMIT,
+                            "transport %s is one too many: a context has at most %d; "
+                            "shorten TELPHER_TRANSPORTS",
+                            ops->name, TP_COMM_NETS);
     }
     status = tp_rndv_create(ops, &params, &link->net, err);
     if (status == TELPHER_ERR_UNSUPPORTED && !must) {
@@ -157,7 +159,11 @@ agree_on_length(struct tp_bootstrap *boot, size_t own, size_t *ret_len,
     if (status == TELPHER_OK && all[boot->rank] != mine) {
         status = not_gathered(err);
     } else if (status == TELPHER_OK && *ret_len > TP_COMM_ADDRESS_MAX) {
-        status = tp_error_set(err, TELPHER_ERR_PROTO, "a rank's address is too long");
+        status =
+            tp_error_set(err, TELPHER_ERR_PROTO,
+                         "the longest address of a rank has %zu bytes, at most %zu are "
+                         "possible: name fewer transports in TELPHER_TRANSPORTS",
+                         *ret_len, (size_t)TP_COMM_ADDRESS_MAX);
     }
     tp_free(all);
     return status;
@@ -260,7 +266,8 @@ context_alloc(const struct tp_bootstrap *boot, struct tp_error *err)
 {
     telpher_context *ctx = tp_zalloc(sizeof(*ctx), "context");
 
-    (void)tp_error_set(err, TELPHER_ERR_NO_MEMORY, "no memory for a context");
+    (void)tp_error_set(err, TELPHER_ERR_NO_MEMORY,
+                       "out of memory for the context of rank %u", boot->rank);
     if (ctx == NULL) {
         return NULL;
     }
@@ -269,7 +276,8 @@ context_alloc(const struct tp_bootstrap *boot, struct tp_error *err)
     ctx->spin_ns = SPIN;
     ctx->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (ctx->wake_fd < 0) {
-        (void)tp_error_set_errno(err, errno, "eventfd");
+        (void)tp_error_set_errno(err, errno, "cannot create an eventfd to wake rank %u",
+                                 boot->rank);
     }
     ctx->revocations_fd = -1;
     tp_list_init(&ctx->waiting);

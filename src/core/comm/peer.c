@@ -354,7 +354,8 @@ telpher_peer_give_up(telpher_context *ctx, uint32_t rank)
         return rank == ctx->rank
                    ? tp_comm_error(ctx, TELPHER_ERR_RANGE,
                                    "rank %u cannot disconnect itself", rank)
-                   : tp_comm_failed(ctx, TELPHER_ERR_RANGE, rank, "giving a rank up");
+                   : tp_comm_failed(ctx, TELPHER_ERR_RANGE, rank,
+                                    "disconnecting rank %u of %u", rank, ctx->size);
     }
     if (ctx->peers[rank] != NULL) {
         tp_comm_peer_fail(ctx->peers[rank], TELPHER_ERR_CANCELED);
@@ -362,7 +363,7 @@ telpher_peer_give_up(telpher_context *ctx, uint32_t rank)
     }
     ctx->peers[rank] = peer_alloc(ctx, rank);
     if (ctx->peers[rank] == NULL) {
-        return tp_comm_failed(ctx, TELPHER_ERR_NO_MEMORY, rank, "giving rank %u up",
+        return tp_comm_failed(ctx, TELPHER_ERR_NO_MEMORY, rank, "disconnecting rank %u",
                               rank);
     }
     note_absence(ctx->peers[rank], "it was disconnected");

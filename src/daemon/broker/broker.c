@@ -65,7 +65,8 @@ tp_broker_accept(struct tp_broker *b, struct tp_broker_watch *w, uint32_t events
 
     if (fd < 0) {
         if (errno == EMFILE || errno == ENFILE) {
-            tp_warn("broker", "no descriptor left for a connection; raise LimitNOFILE");
+            tp_warn("broker", "cannot accept a connection: %m; raise LimitNOFILE of "
+                              "telpherd.service, or `ulimit -n`");
             tp_clock_sleep(10 * TP_CLOCK_MS); /* or the loop would spin on it */
         }
         return;
@@ -187,7 +188,7 @@ open_all(struct tp_broker *b, struct tp_error *err)
     telpher_status status = open_signals(b);
 
     if (status != TELPHER_OK) {
-        return tp_error_set_errno(err, errno, "cannot watch signals");
+        return tp_error_set_errno(err, errno, "cannot watch signals (signalfd, epoll)");
     }
     allow_descriptors(b);
     tp_broker_find_programs(b);

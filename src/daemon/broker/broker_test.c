@@ -435,7 +435,8 @@ test_garbage_for_executor(void **state)
     test_session_close(&s);
     test_daemon_wait_children(&the_daemon, 0);
     assert_int_equal(last_words(id, text, sizeof(text)), TELPHER_OK);
-    assert_string_equal(text, "the client broke the protocol");
+    assert_string_equal(
+        text, "the client sent a malformed frame; the executor's log says which");
     expect_served();
 }
 

@@ -253,7 +253,9 @@ copy_path(char dst[SOCKET_PATH_BYTES], const char *path, struct tp_error *err)
     return snprintf(dst, SOCKET_PATH_BYTES, "%s", path) < SOCKET_PATH_BYTES
                ? TELPHER_OK
                : tp_error_set(err, TELPHER_ERR_INVALID,
-                              "socket path is longer than 107 characters");
+                              "socket path %.40s... is longer than 107 characters: "
+                              "choose another",
+                              path);
 }
 
 static telpher_status

@@ -25,7 +25,9 @@ check_settings(const struct tp_daemon_options *options)
 
     if (strlen(options->socket) >= sizeof(((struct sockaddr_un *)NULL)->sun_path)) {
         status = tp_error_set(&err, TELPHER_ERR_INVALID,
-                              "socket path is longer than 107 characters");
+                              "socket path %.40s... is longer than 107 characters: "
+                              "choose another with --socket",
+                              options->socket);
     }
     if (status == TELPHER_OK) {
         status = tp_broker_shares_check(options, &err);

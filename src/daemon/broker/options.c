@@ -235,12 +235,18 @@ set_option(struct tp_config *config, const char *name, const char *value,
 
         len += (size_t)n;
         if (len >= sizeof(text)) {
-            return tp_error_set(err, TELPHER_ERR_LIMIT, "too many values");
+            return tp_error_set(
+                err, TELPHER_ERR_LIMIT,
+                "%s: %zu values are too long together: %zu bytes at most", name,
+                list->count + 1, sizeof(text) - 1);
         }
     }
     if (snprintf(text + len, sizeof(text) - len, "%s", value) >=
         (int)(sizeof(text) - len)) {
-        return tp_error_set(err, TELPHER_ERR_LIMIT, "value too long");
+        return tp_error_set(
+            err, TELPHER_ERR_LIMIT,
+            "%s: \"%.40s...\" is too long: %zu bytes at most with the values before it",
+            name, value, sizeof(text) - 1);
     }
     *seen = true;
     return tp_config_set(config, name, text, name, err);

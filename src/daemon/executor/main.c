@@ -199,7 +199,10 @@ join_share(struct tp_exec *x, const struct arguments *a)
 
     if (a->share_count > 0) {
         if (tp_share_map(&x->share.share, TP_SHARE_FD, a->share_count) != TELPHER_OK) {
-            tp_warn("executor", "no memory to share the devices in turns");
+            tp_warn("executor",
+                    "this session does not share device time with others: its page of "
+                    "%u slots cannot be mapped",
+                    a->share_count);
         }
         (void)close(TP_SHARE_FD);
     }

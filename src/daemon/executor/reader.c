@@ -196,13 +196,15 @@ static void
 add_bulk(struct tp_exec *x, const struct tp_control *msg, const uint8_t *rest, int fd)
 {
     struct tp_conn *conn;
+    telpher_status status;
 
     if (tp_control_adopt(msg, rest, fd, &conn) != TELPHER_OK) {
         return;
     }
-    if (tp_exec_transfers_add_stream(x->transfers, conn, msg->index, x->resumes) !=
-        TELPHER_OK) {
-        tp_warn("executor", "bulk stream %u cannot be served", msg->index);
+    status = tp_exec_transfers_add_stream(x->transfers, conn, msg->index, x->resumes);
+    if (status != TELPHER_OK) {
+        tp_warn("executor", "bulk stream %u is closed: %s", msg->index,
+                telpher_status_text(status));
     }
 }
 
@@ -501,7 +503,8 @@ tp_exec_serve(struct tp_exec *x)
                     "the client does not read what it asked for "
                     "(--max-unread)");
     case TELPHER_ERR_PROTO:
-        tp_exec_die(x, status, "the client broke the protocol");
+        tp_exec_die(x, status,
+                    "the client sent a malformed frame; the executor's log says which");
     default:
         tp_exec_die(x, status, telpher_status_text(status));
     }

@@ -45,7 +45,7 @@ handle_stream_loss(void *arg, telpher_status status)
     struct tp_exec *x = arg;
 
     if (status == TELPHER_ERR_PROTO) {
-        tp_exec_die(x, status, "the client broke the protocol on a bulk stream");
+        tp_exec_die(x, status, "the client sent a malformed chunk on a bulk stream");
     }
     /* the client may have disconnected, which the reader sees next */
     tp_clock_sleep(LOST_GRACE);

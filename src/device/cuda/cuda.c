@@ -457,7 +457,8 @@ create(const struct tp_device_params *params, struct tp_device **ret_device,
     telpher_status status;
 
     if (c == NULL) {
-        return tp_error_set(err, TELPHER_ERR_NO_MEMORY, "out of memory");
+        return tp_error_set(err, TELPHER_ERR_NO_MEMORY,
+                            "out of memory for the table of CUDA memory");
     }
     status = tp_cuda_load(&c->api, err);
     if (status != TELPHER_OK) {

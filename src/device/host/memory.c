@@ -139,7 +139,8 @@ create(const struct tp_device_params *params, struct tp_device **ret_device,
     struct tp_device *d = tp_zalloc(sizeof(*d), "host domain");
 
     if (d == NULL) {
-        return tp_error_set(err, TELPHER_ERR_NO_MEMORY, "out of memory");
+        return tp_error_set(err, TELPHER_ERR_NO_MEMORY,
+                            "out of memory for the table of host memory");
     }
     d->ops = &ops;
     *ret_device = d;

@@ -228,7 +228,10 @@ tp_opencl_watch_start(struct tp_opencl *cl)
     if (status == TELPHER_OK) {
         cl->SetEventCallback = set_callback;
     } else {
-        tp_warn("executor", "no thread to watch events: completions will be late");
+        tp_warn("executor",
+                "cannot start the thread that watches events: %s; completions are up "
+                "to the driver's callbacks, which may be late",
+                telpher_status_text(status));
     }
     return status;
 }

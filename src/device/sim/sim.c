@@ -404,7 +404,8 @@ create(const struct tp_device_params *params, struct tp_device **ret_device,
     telpher_status status;
 
     if (s == NULL) {
-        return tp_error_set(err, TELPHER_ERR_NO_MEMORY, "out of memory");
+        return tp_error_set(err, TELPHER_ERR_NO_MEMORY,
+                            "out of memory for the table of simulated memory");
     }
     for (int i = 0; i < ENGINES; i++) {
         tp_list_init(&s->engines[i].running);

@@ -16,6 +16,7 @@
 #include "icd/objects/context.h"
 #include "icd/objects/memory.h"
 #include "icd/objects/object.h"
+#include "icd/objects/platform.h"
 #include "icd/session/peers.h"
 #include "icd/session/session.h"
 
@@ -93,7 +94,8 @@ request_export(const struct _cl_command_queue *queue, const struct _cl_mem *buff
         tp_icd_peer_request(queue->session, TP_WIRE_EXPORT, msg.request, &msg, text);
 
     if (status != TELPHER_OK) {
-        tp_warn("icd", "a buffer cannot be exported: %s: %s",
+        tp_warn("icd", "%s: a buffer of %llu bytes cannot be exported: %s: %s",
+                queue->dev->server->address, (unsigned long long)token->size,
                 telpher_status_text(status), text);
         return tp_icd_cl_error(status);
     }

@@ -87,8 +87,10 @@ find_sink(struct tp_icd_session *session, uint64_t transfer)
         sink = tp_map_get(&session->bulk.sinks, transfer);
     }
     if (sink == NULL && late) {
-        tp_warn("icd", "%s: received content of an unknown transfer",
-                session->server->address);
+        tp_warn("icd",
+                "%s: the bulk stream is closed: content of transfer %llu came without "
+                "a reply to a read",
+                session->server->address, (unsigned long long)transfer);
         tp_stream_break(session->bulk.stream, TELPHER_ERR_PROTO);
     }
     return sink;
@@ -107,8 +109,12 @@ on_data_begin(void *arg, uint64_t transfer, uint64_t offset, uint32_t len)
         session->bulk.filling = sink;
         dst = sink->dst + offset;
     } else if (sink != NULL) { /* the missing bytes would never arrive */
-        tp_warn("icd", "%s: content out of order or too long",
-                session->server->address);
+        tp_warn("icd",
+                "%s: the bulk stream is closed: transfer %llu has %llu of %llu bytes, "
+                "and %zu came at offset %llu",
+                session->server->address, (unsigned long long)transfer,
+                (unsigned long long)sink->got, (unsigned long long)sink->size,
+                (size_t)len, (unsigned long long)offset);
         tp_stream_break(session->bulk.stream, TELPHER_ERR_PROTO);
     }
     tp_icd_unlock();

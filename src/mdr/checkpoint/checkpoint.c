@@ -253,7 +253,10 @@ tp_mdr_save_receive(telpher_mdr *mdr, const void *params, size_t len)
     telpher_status status;
 
     if (len != sizeof(s)) {
-        tp_mdr_fail(mdr, TELPHER_ERR_PROTO, "a request to save, too short");
+        tp_mdr_fail(mdr, TELPHER_ERR_PROTO,
+                    "a request for a checkpoint has %zu bytes, not %zu: do all "
+                    "processes run the same version?",
+                    len, sizeof(s));
         return;
     }
     memcpy(&s, params, sizeof(s));
@@ -266,6 +269,8 @@ tp_mdr_save_receive(telpher_mdr *mdr, const void *params, size_t len)
     }
     status = telpher_mdr_future_set(mdr, s.answer, &answer, sizeof(answer));
     if (status != TELPHER_OK && !mdr->exiting) {
-        tp_mdr_fail(mdr, status, "the answer to a checkpoint cannot be sent");
+        tp_mdr_fail(mdr, status,
+                    "the result of step %u of the checkpoint in %s cannot be sent: %s",
+                    (unsigned)s.step, s.folder, telpher_status_text(status));
     }
 }

@@ -62,7 +62,10 @@ open_part(telpher_mdr *mdr, const char *path, struct input *in)
         close(fd);
     }
     if (map == MAP_FAILED && fd >= 0 && info.st_size < 8) {
-        return tp_mdr_error(mdr, TELPHER_ERR_PROTO, "%s is damaged", path);
+        return tp_mdr_error(
+            mdr, TELPHER_ERR_PROTO,
+            "%s is damaged: it has %llu bytes, too few for any checkpoint", path,
+            (unsigned long long)info.st_size);
     }
     if (map == MAP_FAILED) {
         return tp_mdr_error(mdr, TELPHER_ERR_IO, "cannot read %s: %s", path,
@@ -83,7 +86,10 @@ check_head(telpher_mdr *mdr, struct input *in, const struct tp_mdr_save *s,
     get(in, ret_head, sizeof(*ret_head));
     if (ret_head->magic != TP_MDR_FILE_MAGIC || ret_head->generation != s->generation ||
         ret_head->rank != part || ret_head->size != s->parts) {
-        return tp_mdr_error(mdr, TELPHER_ERR_PROTO, "%s is damaged", in->path);
+        return tp_mdr_error(
+            mdr, TELPHER_ERR_PROTO,
+            "%s is damaged: its head does not name part %u of %u of this checkpoint",
+            in->path, part, s->parts);
     }
     if (ret_head->classes_hash != mdr->classes_hash) {
         return tp_mdr_error(mdr, TELPHER_ERR_PROTO,
@@ -150,7 +156,10 @@ make_element(telpher_mdr *mdr, struct tp_mdr_array_state *a,
     struct tp_mdr_element *e = tp_mdr_element_add(mdr, a, index);
 
     if (e == NULL) {
-        return tp_mdr_error(mdr, TELPHER_ERR_NO_MEMORY, "no memory for objects");
+        return tp_mdr_error(mdr, TELPHER_ERR_NO_MEMORY,
+                            "out of memory for object (%d, %d, %d) of class %s",
+                            index.at[0], index.at[1], index.at[2],
+                            mdr->classes[a->proxy.class_id]->name);
     }
     e->contributed = head->contributed;
     e->heard = a->heard;
@@ -206,7 +215,10 @@ check_part(telpher_mdr *mdr, const struct input *in)
     memcpy(&hash, in->end, sizeof(hash));
     return hash == tp_hash_add(TP_HASH_START, in->map, in->len - sizeof(hash))
                ? TELPHER_OK
-               : tp_mdr_error(mdr, TELPHER_ERR_PROTO, "%s is damaged", in->path);
+               : tp_mdr_error(
+                     mdr, TELPHER_ERR_PROTO,
+                     "%s is damaged: its checksum does not match its %zu bytes",
+                     in->path, in->len);
 }
 
 static telpher_status
@@ -238,7 +250,8 @@ walk_part(telpher_mdr *mdr, struct input *in, const struct tp_mdr_save *s,
         status = get_elements(mdr, in, s, part, a, array.elements, make);
     }
     return status == TELPHER_OK && in->is_short
-               ? tp_mdr_error(mdr, TELPHER_ERR_PROTO, "%s is damaged", in->path)
+               ? tp_mdr_error(mdr, TELPHER_ERR_PROTO,
+                              "%s is damaged: it ends within an array", in->path)
                : status;
 }
 

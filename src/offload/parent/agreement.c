@@ -116,9 +116,11 @@ conclude(struct tp_offload_group *g, struct tp_error *err)
 
     g->ended |= g->agreed[ENDED] != 0;
     if (g->agreed[KEY] != -g->agreed[NOT_KEY]) {
-        return tp_error_set(err, TELPHER_ERR_INVALID,
-                            "the parents make different calls, or one with different "
-                            "roots or sizes");
+        return tp_error_set(
+            err, TELPHER_ERR_INVALID,
+            "the parents of these %d workers make different calls, or one call with "
+            "different roots or sizes: all of them must make the same call",
+            g->workers);
     }
     if (g->agreed[ENDED] != 0) { /* not what came since: another parent may be ahead */
         return tp_error_set(err, TELPHER_ERR_PEER_LOST,
@@ -147,8 +149,7 @@ tp_offload_group_agree(struct tp_offload_group *g,
     tp_mutex_unlock(&tp_offload_lock);
     good = good && await_others(g);
     tp_mutex_lock(&tp_offload_lock);
-    status =
-        good ? conclude(g, err) : tp_error_set(err, g->status, "the workers are lost");
+    status = good ? conclude(g, err) : tp_offload_group_error_lost(g, err);
     tp_mutex_unlock(&tp_offload_lock);
     return status;
 }

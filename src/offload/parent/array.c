@@ -85,9 +85,11 @@ static telpher_status
 check_size(uint64_t rows, uint64_t row_bytes, struct tp_error *err)
 {
     if (row_bytes != 0 && rows > TP_OFFLOAD_ARRAY_MAX / row_bytes) {
-        return tp_error_set(err, TELPHER_ERR_RANGE,
-                            "no array has %llu rows of %llu bytes",
-                            (unsigned long long)rows, (unsigned long long)row_bytes);
+        return tp_error_set(
+            err, TELPHER_ERR_RANGE,
+            "an array of %llu rows of %llu bytes is too large: %llu bytes at most",
+            (unsigned long long)rows, (unsigned long long)row_bytes,
+            (unsigned long long)TP_OFFLOAD_ARRAY_MAX);
     }
     return TELPHER_OK;
 }
@@ -125,8 +127,11 @@ await_rows(struct tp_offload_group *g, const struct tp_offload_array *is,
     telpher_status status = tp_offload_request_await(&request, &result);
 
     if (status != TELPHER_OK) {
-        return tp_error_set(err, status, "an array could not be made: %s",
-                            telpher_status_text(status));
+        return tp_error_set(
+            err, status,
+            "%llu rows of %llu bytes could not be allocated by the workers: %s",
+            (unsigned long long)is->rows, (unsigned long long)is->row_bytes,
+            telpher_status_text(status));
     }
     if (result.result == 0) {
         return TELPHER_OK;
@@ -174,7 +179,9 @@ telpher_array_create(uint64_t rows, uint64_t row_bytes, int root, MPI_Comm comm,
     tp_mutex_unlock(&tp_offload_lock);
     array = tp_zalloc(sizeof(*array), "array");
     if (array == NULL) { /* the other parents learn of it before they allocate */
-        (void)tp_error_set(&why, TELPHER_ERR_NO_MEMORY, "no memory for an array");
+        (void)tp_error_set(&why, TELPHER_ERR_NO_MEMORY,
+                           "out of memory for the handle of an array of %llu rows",
+                           (unsigned long long)rows);
     }
     (void)check_size(rows, row_bytes, &why);
     if (make_rows(g, root, &is, &why) != TELPHER_OK) {
@@ -243,7 +250,7 @@ move_rows(struct tp_offload_group *g, uint32_t flags, const struct tp_offload_ar
         tp_mutex_lock(&tp_offload_lock);
         tp_offload_group_lose(g, status);
         tp_mutex_unlock(&tp_offload_lock);
-        return tp_error_set(err, status, "the workers are lost");
+        return tp_offload_group_error_lost(g, err);
     }
     return TELPHER_OK;
 }

@@ -116,8 +116,9 @@ MPIX_Kernel_after(int count, const MPIX_Kernel_request requests[], MPI_Comm comm
         return MPI_SUCCESS;
     }
     if (err.code == TELPHER_OK) {
-        (void)tp_error_set(&err, status, "workers cannot wait for others: %s",
-                           telpher_status_text(status));
+        (void)tp_error_set(&err, status,
+                           "the workers cannot be told to wait for %d requests: %s",
+                           count, telpher_status_text(status));
     }
     return tp_offload_mpi_error(intercomm, status, &err);
 }

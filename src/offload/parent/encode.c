@@ -107,7 +107,9 @@ encode(struct tp_offload_group *g, const telpher_launch *l, uint32_t flags,
     }
     status = tp_buf_reserve(&g->scratch, sizeof(r) + r.len, &tail);
     if (status != TELPHER_OK) {
-        return tp_error_set(err, status, "no room for the arguments");
+        return tp_error_set(err, status,
+                            "kernel %s: out of memory for %llu bytes of arguments",
+                            l->name, (unsigned long long)r.len);
     }
     memcpy(tail, &r, sizeof(r));
     tp_offload_args_put(&known->sig, args, l->sizes, tail + sizeof(r));
@@ -129,9 +131,10 @@ tp_offload_encode_all(struct tp_offload_group *g, const struct tp_offload_calls 
         bool last = i + 1 == calls->count;
 
         if (l == NULL || l->name == NULL) {
-            return tp_error_set(
-                err, TELPHER_ERR_INVALID,
-                "a name, a count or a size of a kernel call is missing or negative");
+            return tp_error_set(err, TELPHER_ERR_INVALID,
+                                "kernel call %u of %u: its name is NULL, or a count or "
+                                "size is negative",
+                                i + 1, calls->count);
         }
         *ret_ends = l->name[0] == '\0'; /* launches after it have no workers */
         if (!*ret_ends) {

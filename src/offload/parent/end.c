@@ -90,7 +90,7 @@ end_together(struct tp_offload_group *g, struct tp_error *err)
     }
     tp_mutex_unlock(&tp_offload_lock);
     if (status == TELPHER_OK && g->lost) {
-        status = tp_error_set(err, g->status, "the workers are lost");
+        status = tp_offload_group_error_lost(g, err);
     }
     if (status == TELPHER_OK) {
         MPI_Comm inter = g->inter;
@@ -120,7 +120,8 @@ finish(struct tp_offload_group *g)
         status = end_together(g, &err);
     }
     if (status != TELPHER_OK) {
-        tp_warn("offload", "workers could not be ended: %s", tp_error_text(&err));
+        tp_warn("offload", "%d workers could not be ended, and the job may not end: %s",
+                g->workers, tp_error_text(&err));
     }
     if (status != TELPHER_OK && g->attached) {
         left_behind = true;

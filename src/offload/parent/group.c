@@ -79,7 +79,8 @@ check_greeting(struct tp_offload_greeting *theirs, struct tp_error *err)
                               "the workers rejected the connection: %s", theirs->text);
     } else if (status == TELPHER_OK && theirs->limit < LIMIT_MIN) {
         status = tp_error_set(err, TELPHER_ERR_PROTO,
-                              "the workers take only %llu bytes in one launch",
+                              "the workers take only %llu bytes in one launch, too few "
+                              "for any: raise TELPHER_OFFLOAD_LIMIT there",
                               (unsigned long long)theirs->limit);
     }
     return status;
@@ -155,11 +156,17 @@ tp_offload_group_names(struct tp_offload_group *g, int root, struct tp_error *er
     }
     PMPI_Bcast(&len, 1, MPI_UINT64_T, root, g->local);
     if (len >= INT32_MAX) {
-        return tp_error_set(err, TELPHER_ERR_PROTO, "the kernels' names are too long");
+        return tp_error_set(
+            err, TELPHER_ERR_PROTO,
+            "the workers' table of kernels has %llu bytes, 2 GiB - 1 is the most",
+            (unsigned long long)len);
     }
     text = receive_text(g, root, len);
     if (text == NULL) {
-        (void)tp_error_set(err, TELPHER_ERR_NO_MEMORY, "no memory for kernels' names");
+        (void)tp_error_set(
+            err, TELPHER_ERR_NO_MEMORY,
+            "out of memory for the workers' table of kernels, %llu bytes",
+            (unsigned long long)len);
     } else {
         (void)tp_offload_names_read(text, len, &names, err);
     }

@@ -94,8 +94,9 @@ check_root(MPI_Comm inter, int root, struct tp_error *err)
         PMPI_Comm_size(inter, &parents);
     }
     return root < 0 || root >= parents
-               ? tp_error_set(err, TELPHER_ERR_INVALID, "root %d of %d parents", root,
-                              parents)
+               ? tp_error_set(err, TELPHER_ERR_INVALID,
+                              "root %d is not a parent: there are %d, counted from 0",
+                              root, parents)
                : TELPHER_OK;
 }
 
@@ -154,7 +155,9 @@ tp_offload_request_make(struct tp_offload_group *g, uint64_t number,
     struct telpher_kernel_request *r = tp_offload_request_create(g, number);
 
     if (r == NULL) {
-        (void)tp_error_set(err, TELPHER_ERR_NO_MEMORY, "out of memory");
+        (void)tp_error_set(err, TELPHER_ERR_NO_MEMORY,
+                           "out of memory for the request of call %llu",
+                           (unsigned long long)number);
     } else if (r->done) {
         tp_list_remove(&r->link);
     }
@@ -183,7 +186,7 @@ launch_locked(struct tp_offload_group *g, const struct tp_offload_calls *calls,
     telpher_status status;
 
     if (g->lost) {
-        return tp_error_set(err, g->status, "the workers are lost");
+        return tp_offload_group_error_lost(g, err);
     }
     if (wants_done && g->has_ended && number > g->last) {
         return ended(err);

@@ -74,6 +74,9 @@ struct telpher_kernel_request *tp_offload_request_create(struct tp_offload_group
 void tp_offload_request_release(struct telpher_kernel_request *request);
 /** Completes all requests of @p group with @p status, also at the other parents. */
 void tp_offload_group_lose(struct tp_offload_group *group, telpher_status status);
+/** Fills @p err with the loss of a group that is lost, and returns its status. */
+telpher_status tp_offload_group_error_lost(const struct tp_offload_group *group,
+                                           struct tp_error *err);
 
 /* launch.c: requests, with the lock held */
 struct telpher_kernel_request *tp_offload_request_make(struct tp_offload_group *group,

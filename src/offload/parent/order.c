@@ -22,7 +22,9 @@ tp_offload_order_prepare(struct tp_offload_group *g, uint64_t len, bool wants_do
         return TELPHER_OK;
     }
     return err->code == TELPHER_OK
-               ? tp_error_set(err, TELPHER_ERR_NO_MEMORY, "no memory for a call")
+               ? tp_error_set(err, TELPHER_ERR_NO_MEMORY,
+                              "out of memory for a call with %llu bytes of arguments",
+                              (unsigned long long)len)
                : TELPHER_ERR_NO_MEMORY;
 }
 
@@ -38,7 +40,10 @@ send_order(struct tp_offload_group *g, uint64_t number, uint32_t flags,
     if (tp_buf_reserve(&g->scratch, sizeof(r) + r.len, &tail) != TELPHER_OK) {
         tp_offload_group_lose(
             g, TELPHER_ERR_NO_MEMORY); /* the other parents count on it */
-        return tp_error_set(err, TELPHER_ERR_NO_MEMORY, "no memory for a call");
+        return tp_error_set(err, TELPHER_ERR_NO_MEMORY,
+                            "out of memory for call %llu with %llu bytes of arguments; "
+                            "its workers are lost",
+                            (unsigned long long)number, (unsigned long long)len);
     }
     memcpy(tail, &r, sizeof(r));
     memset(tail + sizeof(r), 0, r.len);
@@ -56,7 +61,7 @@ tp_offload_order(struct tp_offload_group *g, int root, uint32_t flags, const voi
     telpher_status status = TELPHER_OK;
 
     if (g->lost) {
-        return tp_error_set(err, g->status, "the workers are lost");
+        return tp_offload_group_error_lost(g, err);
     }
     if (ret_request != NULL) {
         request = tp_offload_request_make(g, number, err);
@@ -97,14 +102,15 @@ static telpher_status
 check_path(const struct tp_offload_group *g, const char *path, struct tp_error *err)
 {
     if (path == NULL || path[0] == '\0') {
-        return tp_error_set(err, TELPHER_ERR_INVALID,
-                            "the path of the plugin is empty");
+        return tp_error_set(err, TELPHER_ERR_INVALID, "the path of the plugin is %s",
+                            path == NULL ? "NULL" : "empty");
     }
     if (strlen(path) >=
         g->limit_bytes - sizeof(struct tp_offload_record) - TP_OFFLOAD_ALIGN) {
         return tp_error_set(err, TELPHER_ERR_LIMIT,
-                            "the path of the plugin is too long: %zu bytes",
-                            strlen(path));
+                            "the path of the plugin, %.40s..., has %zu bytes, and the "
+                            "workers take %llu in one launch (TELPHER_OFFLOAD_LIMIT)",
+                            path, strlen(path), (unsigned long long)g->limit_bytes);
     }
     return TELPHER_OK;
 }
@@ -136,7 +142,7 @@ hear_loaded(struct tp_offload_group *g, MPIX_Kernel_request request, int root,
     telpher_status status = tp_offload_request_await(&request, &result);
 
     if (status != TELPHER_OK) {
-        (void)tp_error_set(err, status, "the workers are lost");
+        (void)tp_offload_group_error_lost(g, err);
     }
     status =
         tp_offload_group_agree(g, &(struct tp_offload_agreement){.root = root}, err);

@@ -39,7 +39,8 @@ check_take(int count, MPI_Comm comm, struct tp_error *err)
     int like = MPI_UNEQUAL, idle = tp_offload_pool_idle();
 
     if (count < 1) {
-        return tp_error_set(err, TELPHER_ERR_INVALID, "%d workers", count);
+        return tp_error_set(err, TELPHER_ERR_INVALID,
+                            "%d workers requested; at least one is needed", count);
     }
     if (count > idle) {
         return tp_error_set(err, TELPHER_ERR_LIMIT,

@@ -113,6 +113,16 @@ tp_offload_group_lose(struct tp_offload_group *g, telpher_status status)
     }
 }
 
+telpher_status
+tp_offload_group_error_lost(const struct tp_offload_group *g, struct tp_error *err)
+{
+    return tp_error_set(
+        err, g->status,
+        "the %d workers of this communicator are lost: %s; their output "
+        "says more, and no later call reaches them",
+        g->workers, telpher_status_text(g->status));
+}
+
 /* For kernels without a request: logs failures. */
 static void
 note_failures(const struct tp_offload_group *g, const struct tp_offload_report *r)

@@ -70,11 +70,15 @@ tp_offload_transfer_prepare(struct tp_offload_transfer *t, struct tp_error *err)
     PMPI_Comm_remote_size(t->inter, &t->peers);
     mine = tp_offload_block_of(t->rows, parts, rank);
     if (t->block == NULL && mine.count != 0 && t->row_bytes != 0) {
-        return tp_error_set(err, TELPHER_ERR_INVALID, "no memory for rows was given");
+        return tp_error_set(err, TELPHER_ERR_INVALID,
+                            "the address of this process's %llu rows is NULL",
+                            (unsigned long long)mine.count);
     }
     t->lanes = tp_alloc_array((size_t)t->peers, sizeof(*t->lanes), "transfer");
     if (t->lanes == NULL) {
-        return tp_error_set(err, TELPHER_ERR_NO_MEMORY, "no memory for a transfer");
+        return tp_error_set(err, TELPHER_ERR_NO_MEMORY,
+                            "out of memory for a transfer of rows with %d processes",
+                            t->peers);
     }
     for (int i = 0; i < t->peers; i++) {
         struct tp_offload_block both =

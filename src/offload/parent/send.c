@@ -305,7 +305,7 @@ tp_offload_send_records(struct tp_offload_group *g, uint64_t number,
         await_credit(g);
     }
     if (g->lost) {
-        return tp_error_set(err, g->status, "the workers are lost");
+        return tp_offload_group_error_lost(g, err);
     }
     if (tp_list_is_empty(&g->backlog)) {
         status = send_shared(g, number, &done);
@@ -324,8 +324,10 @@ tp_offload_send_records(struct tp_offload_group *g, uint64_t number,
     tp_buf_trim(&g->scratch, 2 * TP_OFFLOAD_MESSAGE_MAX);
     if (status != TELPHER_OK) {
         tp_offload_group_lose(g, status);
-        return tp_error_set(err, status, "a launch could not be sent: %s",
-                            telpher_status_text(status));
+        return tp_error_set(
+            err, status,
+            "call %llu could not be sent to %d workers, which are lost: %s",
+            (unsigned long long)number, g->workers, telpher_status_text(status));
     }
     return TELPHER_OK;
 }

@@ -68,11 +68,14 @@ check_start(const telpher_offload_params *p, int root, MPI_Comm comm,
 
     PMPI_Comm_size(comm, &size);
     if (root < 0 || root >= size) {
-        return tp_error_set(err, TELPHER_ERR_INVALID, "root %d of %d parents", root,
-                            size);
+        return tp_error_set(err, TELPHER_ERR_INVALID,
+                            "root %d is not a parent: there are %d, counted from 0",
+                            root, size);
     }
     if (p->mode < TELPHER_OFFLOAD_AUTO || p->mode > TELPHER_OFFLOAD_SPLIT) {
-        return tp_error_set(err, TELPHER_ERR_INVALID, "no mode is %d", p->mode);
+        return tp_error_set(
+            err, TELPHER_ERR_INVALID,
+            "mode %d is none of TELPHER_OFFLOAD_AUTO, _SPAWN and _SPLIT", p->mode);
     }
     return TELPHER_OK;
 }

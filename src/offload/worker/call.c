@@ -112,7 +112,9 @@ tp_offload_call_create(const struct tp_offload_signature *sig,
     ffi_type *result = sig->returns_int ? &ffi_type_sint : &ffi_type_void;
 
     if (call == NULL) {
-        return tp_error_set(err, TELPHER_ERR_NO_MEMORY, "out of memory");
+        return tp_error_set(err, TELPHER_ERR_NO_MEMORY,
+                            "out of memory to prepare calls of %u arguments",
+                            sig->count);
     }
     call->returns_int = sig->returns_int;
     for (uint32_t i = 0; i < sig->count; i++) {
@@ -127,8 +129,11 @@ tp_offload_call_create(const struct tp_offload_signature *sig,
     if (ffi_prep_cif(&call->cif, FFI_DEFAULT_ABI, sig->count, result, call->args) !=
         FFI_OK) {
         tp_free(call);
-        return tp_error_set(err, TELPHER_ERR_UNSUPPORTED,
-                            "libffi cannot make such a call");
+        return tp_error_set(
+            err, TELPHER_ERR_UNSUPPORTED,
+            "libffi cannot prepare a call of %u arguments (ffi_prep_cif); register the "
+            "kernel with TELPHER_KERNEL(), which calls it without libffi",
+            sig->count);
     }
     *ret_call = call;
     return TELPHER_OK;

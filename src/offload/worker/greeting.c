@@ -27,7 +27,10 @@ hear_greeting(struct worker *w, int *ret_root, struct tp_error *err)
                TP_OFFLOAD_TAG_GREETING, w->inter, &request);
     while (!done) {
         if (PMPI_Test(&request, &done, &from) != MPI_SUCCESS) {
-            return tp_error_set(err, TELPHER_ERR_IO, "the parents do not greet");
+            return tp_error_set(
+                err, TELPHER_ERR_IO,
+                "the parents' greeting was not received: MPI_Test() failed "
+                "on the intercommunicator; has a parent died?");
         }
         if (!done) {
             tp_offload_idle_round(&idle);
@@ -55,8 +58,11 @@ check_same(struct worker *w, const struct tp_buf *text, struct tp_error *err)
 
     PMPI_Allreduce(mine, least, 2, MPI_UINT64_T, MPI_MIN, w->tree.comm);
     if (least[0] != ~least[1]) {
-        return tp_error_set(err, TELPHER_ERR_INVALID,
-                            "the workers of a group have different kernels");
+        return tp_error_set(
+            err, TELPHER_ERR_INVALID,
+            "the workers of this group have different kernels; worker %d has %u: start "
+            "all of them from one program with the same plugins",
+            w->tree.rank, w->table.count);
     }
     return TELPHER_OK;
 }
@@ -180,7 +186,8 @@ tp_offload_worker_greet(struct worker *w, struct tp_error *err)
     PMPI_Ibcast(verdict, 2, MPI_INT, 0, w->tree.comm, &request);
     status = tp_offload_mpi_wait(&request, TP_CLOCK_FOREVER);
     if (status != TELPHER_OK || verdict[0] != TELPHER_OK) {
-        return tp_error_set(err, verdict[0], "refused: %s", tp_error_text(err));
+        return tp_error_set(err, verdict[0], "worker %d does not start: %s",
+                            w->tree.rank, tp_error_text(err));
     }
     PMPI_Comm_dup(w->inter, &w->control);
     PMPI_Comm_set_errhandler(w->control, MPI_ERRORS_RETURN);

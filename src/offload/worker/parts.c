@@ -41,10 +41,14 @@ tp_offload_parts_create(struct tp_offload_parts *parts,
     }
     destroy(part);
     if (status == TELPHER_ERR_EXISTS) {
-        return tp_error_set(err, TELPHER_ERR_PROTO, "array %llu is there already",
-                            (unsigned long long)array->id);
+        return tp_error_set(
+            err, TELPHER_ERR_PROTO,
+            "array %llu exists already: parents and workers count arrays differently",
+            (unsigned long long)array->id);
     }
-    return tp_error_set(err, status, "no memory for the %zu bytes of its rows", len);
+    return tp_error_set(err, status,
+                        "out of memory for its part of array %llu, %zu bytes",
+                        (unsigned long long)array->id, len);
 }
 
 telpher_block *

@@ -14,8 +14,8 @@ tp_offload_load(const char *path, struct tp_error *err)
     if (handle == NULL) {
         const char *why = dlerror();
 
-        return tp_error_set(err, TELPHER_ERR_NOT_FOUND, "%s",
-                            why != NULL ? why : "the loader says nothing");
+        return tp_error_set(err, TELPHER_ERR_NOT_FOUND, "cannot load plugin %s: %s",
+                            path, why != NULL ? why : "dlopen() gave no reason");
     }
     tp_info("offload", "plugin %s: kernels %u", path, tp_offload_registered() - before);
     return TELPHER_OK;

@@ -32,11 +32,16 @@ is_sensible(const telpher_kernel *kernel)
     if (!tp_params_size_is_valid(kernel->struct_size, sizeof(*kernel)) ||
         name == NULL || name[0] == '\0' || strlen(name) > TELPHER_KERNEL_NAME_MAX ||
         strpbrk(name, "\n\t") != NULL) {
-        tp_warn("offload", "a kernel without a proper name is left out");
+        tp_warn("offload",
+                "kernel \"%.40s\" is left out: its name is empty, longer than %d "
+                "characters or has a tab or line break, or its struct_size is wrong",
+                name != NULL ? name : "", TELPHER_KERNEL_NAME_MAX);
         return false;
     }
     if (kernel->invoke == NULL && kernel->function == NULL) {
-        tp_warn("offload", "kernel %s is left out: no function", name);
+        tp_warn("offload",
+                "kernel %s is left out: both its invoke and its function are NULL",
+                name);
         return false;
     }
     if (tp_offload_signature_of(kernel, &sig, &err) != TELPHER_OK) {

@@ -169,7 +169,9 @@ load_plugin(struct worker *w, const struct tp_offload_record *r, const uint8_t *
     telpher_status status;
 
     if (path == NULL) {
-        (void)tp_error_set(&err, TELPHER_ERR_NO_MEMORY, "out of memory");
+        (void)tp_error_set(&err, TELPHER_ERR_NO_MEMORY,
+                           "out of memory for its path, %llu bytes",
+                           (unsigned long long)r->len);
     } else {
         (void)tp_offload_load(path, &err);
     }
@@ -345,7 +347,8 @@ tp_offload_worker_serve(MPI_Comm inter, MPI_Comm world, int launch_tag,
     telpher_status status;
 
     if (w == NULL) {
-        return tp_error_set(err, TELPHER_ERR_NO_MEMORY, "out of memory");
+        return tp_error_set(err, TELPHER_ERR_NO_MEMORY,
+                            "out of memory for the state of a worker");
     }
     w->inter = inter;
     w->world = world;

@@ -86,7 +86,8 @@ give_up(struct tp_rma_races *races)
 {
     if (!races->full) {
         races->full = true;
-        tp_warn("rma", "out of memory: later accesses are not checked for races");
+        tp_warn("rma", "out of memory for the history of accesses: later ones are not "
+                       "checked for races");
     }
 }
 

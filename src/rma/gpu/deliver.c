@@ -69,8 +69,10 @@ keep(struct tp_rma_link *l, const telpher_rma_command *c, const void *beside,
             tp_realloc_array(l->early, room, sizeof(*more), "early");
 
         if (more == NULL) {
-            tp_rma_run_fail(l->run, TELPHER_ERR_NO_MEMORY,
-                            "no memory for what came before the kernel had begun");
+            tp_rma_run_fail(
+                l->run, TELPHER_ERR_NO_MEMORY,
+                "out of memory for %zu commands that arrived before the kernel began",
+                room);
             return;
         }
         l->early = more;

@@ -64,7 +64,8 @@ watch(void *link)
     } else if (__atomic_load_n(&l->shared->control, __ATOMIC_ACQUIRE) ==
                TELPHER_RMA_GOES_ON) {
         tp_rma_run_fail(l->run, TELPHER_ERR_DEVICE,
-                        "the grid has ended before its ranks");
+                        "the kernel on the GPU has returned before all its ranks "
+                        "ended: see the first error in its output");
     }
     return NULL;
 }
@@ -120,7 +121,10 @@ serve(telpher_rma_link *api, const telpher_rma_grid *grid)
     l->watching = status == TELPHER_OK;
     if (status != TELPHER_OK) {
         tell_control(l, status);
-        tp_rma_run_fail(l->run, status, "the system has no thread left");
+        tp_rma_run_fail(l->run, status,
+                        "cannot start the thread that watches the GPU's kernel: %s; "
+                        "`ulimit -u` allows more",
+                        telpher_status_text(status));
     }
     tp_rma_link_push_early(l);
     (void)tp_rma_run_all(l->run);

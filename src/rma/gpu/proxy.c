@@ -118,8 +118,12 @@ do_put(struct order *o)
         a.local = inside ? (void *)&o->c.local : (void *)o->beside;
     }
     if (near && c->len > (inside ? sizeof(c->local) : o->link->api.beside_max)) {
-        tp_rma_run_fail(o->rank->run, TELPHER_ERR_PROTO,
-                        "rank %u asked for what cannot be", o->rank->index);
+        tp_rma_run_fail(
+            o->rank->run, TELPHER_ERR_PROTO,
+            "rank %u asked for a command with %llu bytes beside it; at most %llu are "
+            "possible",
+            o->rank->index, (unsigned long long)c->len,
+            (unsigned long long)(inside ? sizeof(c->local) : o->link->api.beside_max));
         return TELPHER_ERR_PROTO;
     }
     o->rank->near_source = near;

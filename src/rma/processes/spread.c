@@ -219,8 +219,10 @@ tp_rma_spread_post(struct tp_rma_remote *r, const telpher_rma_command *c)
     s->phase = 0;
     body = tp_rma_spread_pack(r->run, group, one, &len);
     if (body == NULL) {
-        tp_rma_run_fail(r->run, TELPHER_ERR_NO_MEMORY, "no memory to tell of %s",
-                        group->name);
+        tp_rma_run_fail(
+            r->run, TELPHER_ERR_NO_MEMORY,
+            "out of memory to send this process's part of a collective call of %s",
+            group->name);
         return;
     }
     s->here = true;
@@ -239,8 +241,9 @@ tp_rma_spread_arrived(struct tp_rma_remote *r, uint32_t process,
 
     if (!has_memory || c->where < 0 || c->where >= TP_RMA_GROUPS_MAX) {
         tp_rma_run_fail(r->run, has_memory ? TELPHER_ERR_PROTO : TELPHER_ERR_NO_MEMORY,
-                        "%s a collective call that process %u named",
-                        has_memory ? "there cannot be" : "no memory for", process);
+                        "process %u sent its part of a collective call of group %d: %s",
+                        process, (int)c->where,
+                        has_memory ? "there is no such group" : "out of memory");
         tp_free(a);
         tp_free(body);
         return;

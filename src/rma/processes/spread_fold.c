@@ -169,8 +169,9 @@ tp_rma_spread_fold(struct tp_rma_lane *lane, struct tp_rma_group *group,
     fold.chunk = TP_MIN(fold.chunk, (size_t)(last - first) * size / 64 * 64 + 64);
     fold.scratch = take_scratch(lane->rank, fold.chunk * places);
     if (fold.scratch == NULL) {
-        tp_rma_run_fail(lane->rank->run, TELPHER_ERR_NO_MEMORY, "a reduction at %s",
-                        slot->where);
+        tp_rma_run_fail(lane->rank->run, TELPHER_ERR_NO_MEMORY,
+                        "out of memory for %zu bytes of scratch of the reduction at %s",
+                        fold.chunk * places, slot->where);
         return TELPHER_ERR_NO_MEMORY;
     }
     status = fold_chunks(&fold, first * size, last * size);

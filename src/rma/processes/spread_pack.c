@@ -151,9 +151,10 @@ tp_rma_spread_read(struct tp_rma_run *run, struct tp_rma_group *group)
 
     for (uint32_t i = 0; i < tp_rma_spread_processes(run); i++) {
         if (s->came[i] != NULL && !read_arrival(run, group, s->came[i])) {
-            tp_rma_run_fail(run, TELPHER_ERR_PROTO,
-                            "process %u sent what cannot be: its part of %s", i,
-                            group->name);
+            tp_rma_run_fail(
+                run, TELPHER_ERR_PROTO,
+                "process %u sent a malformed part of a collective call of %s", i,
+                group->name);
             return false;
         }
     }

@@ -18,8 +18,8 @@ fail_split(struct tp_rma_run *run, struct tp_rma_group *group, telpher_status st
         i++; /* the source line of another process's member is not known any more */
     }
     group->status = status;
-    tp_rma_run_fail(run, status, "splitting %s at %s", group->name,
-                    group->slots[i].where);
+    tp_rma_run_fail(run, status, "cannot split %s at %s: %s", group->name,
+                    group->slots[i].where, telpher_status_text(status));
 }
 
 static uint32_t

@@ -9,7 +9,8 @@
 static void
 break_off(struct mpi_link *link, const char *what)
 {
-    tp_warn(MPI_TOPIC, "rank %u sent nonsense: %s", link->rank, what);
+    tp_warn(MPI_TOPIC, "connection to rank %u closed: it sent a malformed message: %s",
+            link->rank, what);
     tp_mpi_end(link, TELPHER_ERR_PROTO);
 }
 

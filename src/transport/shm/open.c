@@ -118,11 +118,14 @@ tp_shm_make_listener(struct shm_net *n, struct tp_error *err)
         status = TELPHER_ERR_UNSUPPORTED;
     }
     if (status == TELPHER_ERR_LIMIT) {
-        return refuse(err, status, "no memory to share");
+        return refuse(err, status, "cannot create the listener in shared memory");
     }
-    return status == TELPHER_OK ? try_self(n, err)
-                                : tp_error_set(err, status, "no memory to share: %s",
-                                               telpher_status_text(status));
+    return status == TELPHER_OK
+               ? try_self(n, err)
+               : tp_error_set(
+                     err, status,
+                     "cannot create the listener of rank %u in shared memory: %s",
+                     n->params.rank, telpher_status_text(status));
 }
 
 /* ---- objects of a peer ---- */

@@ -34,7 +34,10 @@ take_cell(struct shm_link *link)
 
     if (!tp_shm_cell_read(link->in, &link->in->cells[link->in_next % TP_SHM_CELLS],
                           &copy, &m)) {
-        tp_warn(SHM_TOPIC, "rank %u wrote an invalid cell", link->rank);
+        tp_warn(SHM_TOPIC,
+                "connection to rank %u closed: it wrote an invalid cell %u into shared "
+                "memory",
+                link->rank, (unsigned)(link->in_next % TP_SHM_CELLS));
         tp_shm_cut(link, TELPHER_ERR_PROTO);
         return;
     }

@@ -22,7 +22,7 @@ listen_failed(const char *address, const char *what, struct tp_error *err)
             err, errno, "listening on %s: another program has this port, choose one",
             address);
     }
-    return tp_error_set_errno(err, errno, "listening on %s: %s", address, what);
+    return tp_error_set_errno(err, errno, "listening on %s: %s()", address, what);
 }
 
 static int
@@ -65,7 +65,7 @@ remove_stale(const char *address, const struct sockaddr_un *sun, struct tp_error
             "listening on %s: another server is listening there already", address);
     }
     if (unlink(sun->sun_path) != 0 && errno != ENOENT) {
-        return listen_failed(address, "removing a stale socket", err);
+        return listen_failed(address, "unlink", err);
     }
     return TELPHER_OK;
 }

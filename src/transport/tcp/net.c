@@ -68,14 +68,16 @@ net_create(const struct tp_net_params *params, struct tp_net **ret_net,
     n->peers = tp_alloc_array(params->size, sizeof(struct tcp_peer *), "tcp peers");
     n->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     if (n->epoll_fd < 0) {
-        status = tp_error_set_errno(err, errno, "epoll");
+        status = tp_error_set_errno(
+            err, errno, "cannot create an epoll descriptor for transport tcp");
     } else if (n->peers != NULL) {
         status = tp_tcp_net_listen(n, err);
     }
     if (status == TELPHER_OK &&
         (!tp_tcp_net_spare(n) ||
          epoll_ctl(n->epoll_fd, EPOLL_CTL_ADD, n->listen_fd, &e) != 0)) {
-        status = tp_error_set_errno(err, errno, "waiting for connections");
+        status = tp_error_set_errno(
+            err, errno, "cannot wait for connections of other ranks (epoll_ctl)");
     }
     if (status != TELPHER_OK) {
         net_free(n);

@@ -223,7 +223,7 @@ fail_receiving(struct tls *t, telpher_status status)
 static telpher_status
 refuse_record(struct tls *t, enum tp_tls_alert alert, const char *what)
 {
-    tp_warn("tls", "the peer sent %s", what);
+    tp_warn("tls", "the TLS connection is closed: the peer sent %s", what);
     atomic_store(&t->last_alert, (uint8_t)alert);
     return fail_receiving(t, TELPHER_ERR_PROTO);
 }
@@ -236,7 +236,7 @@ refuse_damage(struct tls *t, enum tp_tls_alert alert)
     tp_warn("tls", "%s: the connection counts as lost",
             t->rx.half.suite == TP_TLS_CHECKSUM
                 ? "received damaged bytes: something on the way changes them"
-                : "received a damaged or forged TLS record");
+                : "received a TLS record that was damaged or forged on its way");
     atomic_store(&t->last_alert, (uint8_t)alert);
     return fail_receiving(t, TELPHER_ERR_PEER_LOST);
 }

@@ -20,14 +20,16 @@ load_and_create(const struct tp_net_params *params, struct tp_net **ret_net,
     if (dladdr(&tp_ucx_loader, &self) == 0 ||
         (slash = strrchr(self.dli_fname, '/')) == NULL) {
         return tp_error_set(err, TELPHER_ERR_UNSUPPORTED,
-                            "libtelpher's place is not known");
+                            "transport ucx: dladdr() does not know the file of "
+                            "libtelpher, beside which libtelpher-ucx.so lies");
     }
     snprintf(path, sizeof(path), "%.*s/libtelpher-ucx.so",
              (int)(slash - self.dli_fname), self.dli_fname);
     module = dlopen(path, RTLD_NOW | RTLD_LOCAL); /* stays: UCX cannot be unloaded */
     ops = module != NULL ? dlsym(module, "tp_ucx_net") : NULL;
     if (ops == NULL) {
-        return tp_error_set(err, TELPHER_ERR_UNSUPPORTED, "%s", dlerror());
+        return tp_error_set(err, TELPHER_ERR_UNSUPPORTED,
+                            "transport ucx cannot be loaded: %s", dlerror());
     }
     return ops->create(params, ret_net, err);
 }

@@ -168,8 +168,10 @@ init_ucx(struct ucx_net *n, struct tp_error *err)
         status = create_worker(n);
     }
     if (status != UCS_OK) {
-        return tp_error_set(err, TELPHER_ERR_UNSUPPORTED, "UCX: %s",
-                            ucs_status_string(status));
+        return tp_error_set(
+            err, TELPHER_ERR_UNSUPPORTED,
+            "transport ucx: UCX cannot create its %s: %s; UCX_LOG_LEVEL=info says more",
+            n->context == NULL ? "context" : "worker", ucs_status_string(status));
     }
     if (n->worker_address_len > TP_NET_ADDRESS_MAX - sizeof(struct ucx_address)) {
         return tp_error_set(err, TELPHER_ERR_UNSUPPORTED,

@@ -43,7 +43,10 @@ gather_user(struct tp_bootstrap *boot, const void *mine, size_t len, void *all,
 
     return status == TELPHER_OK
                ? status
-               : tp_error_set(err, status, "the bootstrap's allgather failed");
+               : tp_error_set(err, status,
+                              "telpher_bootstrap.allgather() of rank %u of %u failed "
+                              "on %zu bytes: %s",
+                              boot->rank, boot->size, len, telpher_status_text(status));
 }
 
 static telpher_status
@@ -104,8 +107,11 @@ explain(struct tp_bootstrap *boot, const struct tp_bootstrap_server_answer *answ
 
     if (answer->status >= 0 ||
         tp_conn_recv_all(boot->conn, words, len, boot->deadline) != TELPHER_OK) {
-        return tp_error_set(err, TELPHER_ERR_PROTO,
-                            "the bootstrap server sent a malformed answer");
+        return tp_error_set(
+            err, TELPHER_ERR_PROTO,
+            "the bootstrap server sent a malformed answer: status %d, %llu "
+            "bytes; is it of this version?",
+            answer->status, (unsigned long long)answer->len);
     }
     return tp_error_set(err, answer->status, "starting a job of %u ranks: %s",
                         boot->size, words);
@@ -129,8 +135,10 @@ gather_root(struct tp_bootstrap *boot, const void *mine, size_t len, void *all,
     if (status != TELPHER_OK) {
         return tp_error_set(err, status,
                             status == TELPHER_ERR_TIMEOUT
-                                ? "the root did not answer in time"
-                                : "the root ended: was the job's secret right?");
+                                ? "no answer in time: has every rank of TELPHER_SIZE "
+                                  "started? TELPHER_START_TIMEOUT is the time"
+                                : "it closed the connection: is TELPHER_JOB the same "
+                                  "in all ranks, and does the launcher still run?");
     }
     if (answer.status != TELPHER_OK || answer.len != (uint64_t)boot->size * len) {
         return explain(boot, &answer, err);
@@ -203,7 +211,9 @@ open_root(const struct tp_comm_settings *s, tp_ns timeout, struct tp_bootstrap *
         read_number("TELPHER_SIZE", s->size, TP_BOOTSTRAP_RANKS_MAX, &boot->size, err);
 
     if (status == TELPHER_OK && boot->size == 0) {
-        status = tp_error_set(err, TELPHER_ERR_INVALID, "TELPHER_SIZE is 0");
+        status =
+            tp_error_set(err, TELPHER_ERR_INVALID,
+                         "TELPHER_SIZE is 0: set it to the number of ranks of the job");
     }
     if (status == TELPHER_OK) {
         status = read_number("TELPHER_RANK", s->rank, boot->size - 1, &boot->rank, err);

@@ -267,12 +267,18 @@ gather(struct tp_bootstrap *boot, const void *mine, size_t len, void *all,
         return name_missing(boot, key, err);
     }
     if (error != PMIX_SUCCESS) {
-        return tp_error_set(err, TELPHER_ERR_IO, "PMIx says %d", error);
+        return tp_error_set(
+            err, TELPHER_ERR_IO,
+            "PMIx cannot publish the address of rank %u of %u: PMIx error %d",
+            boot->rank, boot->size, error);
     }
     for (uint32_t r = 0; r < boot->size && status == TELPHER_OK; r++) {
         status = get_part(r, key, len, (uint8_t *)all + r * len);
         if (status != TELPHER_OK) {
-            tp_error_set(err, status, "PMIx has no address of rank %u", r);
+            tp_error_set(
+                err, status,
+                "PMIx has no address of rank %u: does every rank create its context?",
+                r);
         }
     }
     return status;
@@ -298,7 +304,11 @@ tp_pmix_open(struct tp_bootstrap *boot, struct tp_error *err)
     }
     error = pmix.init(&self, NULL, 0);
     if (error != PMIX_SUCCESS) {
-        return tp_error_set(err, TELPHER_ERR_IO, "PMIx_Init says %d", error);
+        return tp_error_set(
+            err, TELPHER_ERR_IO,
+            "PMIx_Init() failed with PMIx error %d: is this process started by a "
+            "PMIx launcher (srun --mpi=pmix, prterun)?",
+            error);
     }
     name_proc(&job, PMIX_RANK_WILDCARD);
     error = pmix.get(&job, PMIX_JOB_SIZE, NULL, 0, &value);

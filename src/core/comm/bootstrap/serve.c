@@ -110,9 +110,12 @@ give_all(struct telpher_root *root)
         tp_alloc_array(root->size, part != 0 ? part : 1, "parts of all ranks");
 
     if (all == NULL || !lay_out(root, all, part)) {
-        fail(root, all == NULL ? TELPHER_ERR_NO_MEMORY : TELPHER_ERR_PROTO,
-             all == NULL ? "the root is out of memory"
-                         : "ranks run different programs");
+        fail(
+            root, all == NULL ? TELPHER_ERR_NO_MEMORY : TELPHER_ERR_PROTO,
+            all == NULL
+                ? "the bootstrap server is out of memory for the addresses of all ranks"
+                : "the ranks sent data of different sizes: they run different versions "
+                  "of the program or of Telpher");
         tp_free(all);
         return;
     }

@@ -117,7 +117,8 @@ tp_mems_create(const struct tp_mems_params *params, struct tp_mems **ret_mems,
     telpher_status status;
 
     if (mems == NULL) {
-        return tp_error_set(err, TELPHER_ERR_NO_MEMORY, "out of memory");
+        return tp_error_set(err, TELPHER_ERR_NO_MEMORY,
+                            "out of memory for the kinds of memory");
     }
     tp_list_init(&mems->rings);
     tp_list_init(&mems->idle_imports);
@@ -141,7 +142,10 @@ wait_for_copies(struct tp_mems *mems)
         (void)tp_mems_progress(mems);
     }
     if (mems->pending > 0) {
-        tp_warn("mem", "%zu copies of device memory did not end", mems->pending);
+        tp_warn("mem",
+                "%zu copies of device memory have not ended after 10 s, so their "
+                "memory is not freed: does the device hang?",
+                mems->pending);
     }
 }
 

@@ -171,7 +171,8 @@ notify_wait(struct notify_wait *w, uint32_t from, uint64_t timeout_ns)
     if (from != TELPHER_ANY_RANK) { /* connect, so that the peer's death is detected */
         w->from = tp_comm_peer_find(ctx, from, &status);
         if (w->from == NULL) {
-            return tp_comm_failed(ctx, status, from, "waiting for a notification");
+            return tp_comm_failed(ctx, status, from,
+                                  "waiting for a notification from rank %u", from);
         }
     }
     status = tp_comm_wait(ctx, is_notified, w, tp_clock_deadline(timeout_ns));

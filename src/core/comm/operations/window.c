@@ -305,7 +305,9 @@ tp_comm_window_check(const telpher_win *win, uint32_t rank, uint64_t off, size_t
         return TELPHER_OK;
     }
     if (rank >= win->ctx->size) {
-        return tp_comm_failed(win->ctx, TELPHER_ERR_RANGE, rank, "access to a window");
+        return tp_comm_failed(win->ctx, TELPHER_ERR_RANGE, rank,
+                              "access to the window of rank %u of %u", rank,
+                              win->ctx->size);
     }
     return tag >= TELPHER_TAGS
                ? tp_comm_error(win->ctx, TELPHER_ERR_RANGE,
@@ -439,7 +441,8 @@ telpher_win_flush(telpher_win *win, uint32_t rank, uint64_t timeout_ns)
     telpher_status status = TELPHER_OK;
 
     if (rank != TELPHER_ANY_RANK && rank >= ctx->size) {
-        return tp_comm_failed(ctx, TELPHER_ERR_RANGE, rank, "flushing a window");
+        return tp_comm_failed(ctx, TELPHER_ERR_RANGE, rank,
+                              "flushing the window of rank %u of %u", rank, ctx->size);
     }
     for (uint32_t r = 0; r < ctx->size && status == TELPHER_OK; r++) {
         if (ctx->peers[r] != NULL && (rank == r || rank == TELPHER_ANY_RANK)) {

@@ -89,7 +89,8 @@ tp_broker_probe_start(struct tp_broker *b)
         return; /* one runs already */
     }
     if (pipe2(pipe_fds, O_CLOEXEC) != 0) {
-        (void)tp_error_set_errno(&err, errno, "pipe");
+        (void)tp_error_set_errno(&err, errno, "pipe for the output of %s --probe",
+                                 b->executor);
         tp_error("broker", "cannot ask the drivers: %s", tp_error_text(&err));
         return;
     }

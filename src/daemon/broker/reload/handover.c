@@ -278,7 +278,9 @@ open_state(int fd, struct loader *l, struct tp_error *err)
     if (fstat(fd, &st) != 0 || st.st_size == 0 ||
         tp_memfd_map(fd, (uint64_t)st.st_size, &memory) != TELPHER_OK) {
         return tp_error_set(err, TELPHER_ERR_IO,
-                            "--handover: descriptor %d is no state", fd);
+                            "--handover: descriptor %d holds no state of a broker; "
+                            "telpherd sets this option itself, at a reload",
+                            fd);
     }
     l->src = memory;
     l->end = l->src + st.st_size;
@@ -424,7 +426,10 @@ tp_broker_handover_load(struct tp_broker *b, int fd, struct tp_error *err)
     while (status == TELPHER_OK && take(&l, &r, &body)) {
         /* a connection or a session that is lost costs no other one */
         if (load_record(&l, &r, body) != TELPHER_OK) {
-            tp_warn("broker", "a record of type %u of the state is lost", r.type);
+            tp_warn("broker",
+                    "reload: a record of type %u of the state cannot be read: that "
+                    "connection or session is lost",
+                    r.type);
         }
     }
     tp_broker_handover_inherit(b, false);

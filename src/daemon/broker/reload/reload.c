@@ -74,7 +74,9 @@ start_check(struct tp_broker *b, struct tp_error *err)
     (void)snprintf(state, sizeof(state), "%d", TP_CONTROL_FD);
     status = tp_broker_handover_save(b, false, &fd);
     if (status != TELPHER_OK) {
-        return tp_error_set(err, status, "no memory for the state");
+        return tp_error_set(
+            err, status, "cannot write the state of %zu sessions in a memory file: %s",
+            tp_list_count(&b->sessions), telpher_status_text(status));
     }
     argv = make_arguments(b, "--check-config", state);
     status = tp_broker_spawn_self(b, argv, fd, &b->reload_pid, err);
@@ -149,8 +151,7 @@ execute(struct tp_broker *b)
         (void)fcntl(fd, F_SETFD, 0);
         (void)tp_trace_stop(NULL);
         (void)execve(b->self, (char *const *)(uintptr_t)argv, environ);
-        tp_error("broker", "cannot execute %s: errno %d; going on as before", b->self,
-                 errno);
+        tp_error("broker", "cannot execute %s: %m; going on as before", b->self);
         tp_broker_handover_inherit(b, false);
         (void)close(fd);
     }

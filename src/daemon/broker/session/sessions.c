@@ -5,6 +5,7 @@
  * copy of the socket, which it does not read: an executor that a signal has stopped does not
  * see that its client has gone.
  */
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -365,7 +366,8 @@ tp_broker_session_start(struct tp_broker *b, struct tp_broker_conn *c,
     int pair[2];
 
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0) {
-        return tp_error_set(err, TELPHER_ERR_LIMIT, "no descriptor left on the server");
+        return tp_error_set_errno(err, errno,
+                                  "the server has no socket pair for an executor");
     }
     status = send_session(b, s, c, pair[0]);
     tp_broker_share_take(b, s);

@@ -68,7 +68,9 @@ tp_broker_shares_restore(struct tp_broker *b, int fd, uint32_t count,
     }
     return status == TELPHER_OK
                ? status
-               : tp_error_set(err, status, "no memory for shares of device time");
+               : tp_error_set(err, status,
+                              "cannot map the shares of device time of %u sessions: %s",
+                              count, telpher_status_text(status));
 }
 
 telpher_status
@@ -83,11 +85,16 @@ tp_broker_shares_open(struct tp_broker *b, struct tp_error *err)
     }
     status = tp_memfd_create("telpher-share", tp_share_size(count), &fd);
     if (status != TELPHER_OK) {
-        return tp_error_set(err, status, "no memory for shares of device time");
+        return tp_error_set(
+            err, status,
+            "no memory file for the shares of device time of %u sessions: "
+            "%s; --max-sessions decides its size",
+            count, telpher_status_text(status));
     }
     high = fcntl(fd, F_DUPFD_CLOEXEC, SHARE_FD_MIN);
     (void)close(fd);
-    return high < 0 ? tp_error_set(err, TELPHER_ERR_LIMIT, "no descriptor left")
+    return high < 0 ? tp_error_set_errno(err, errno,
+                                         "no descriptor for the shares of device time")
                     : tp_broker_shares_restore(b, high, count, err);
 }
 
@@ -167,7 +174,10 @@ tp_broker_share_take(struct tp_broker *b, struct tp_broker_session *s)
         tp_share_take(&b->share, s->share_user, weight_of(b->options, owner));
     if (s->share_slot == b->share.slot_count) {
         s->share_slot = UINT32_MAX;
-        tp_warn("broker", "a session has no slot in the page of device time");
+        tp_warn("broker",
+                "a session of user %s does not share device time: all %u slots are in "
+                "use, because sessions are still ending",
+                owner, b->share.slot_count);
     }
 }
 

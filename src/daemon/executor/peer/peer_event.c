@@ -48,7 +48,8 @@ forward(struct tp_exec_event *ev, struct tp_exec_bulk *stream)
     cl_int status;
 
     if (f == NULL) {
-        tp_exec_die(x, TELPHER_ERR_NO_MEMORY, "no memory to tell another server");
+        tp_exec_die(x, TELPHER_ERR_NO_MEMORY,
+                    "out of memory to forward an event to another server");
     }
     f->stream = stream;
     tp_mutex_lock(&x->done_lock);

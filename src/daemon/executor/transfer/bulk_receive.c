@@ -102,7 +102,9 @@ wait_for_space(struct tp_exec_bulk *b)
         leave_watch(b);
         if (tp_cond_wait(&all->space, &all->lock, tp_clock_deadline(SPACE_WARNING)) ==
             TELPHER_ERR_TIMEOUT) {
-            tp_warn("executor", "content for %llu MiB of writes waits for the device",
+            tp_warn("executor",
+                    "%llu MiB of writes wait for the device, the most that is staged; "
+                    "later ones wait in the client",
                     (unsigned long long)(all->staged >> 20));
         }
     }

@@ -480,7 +480,8 @@ create(const struct tp_device_params *params, struct tp_device **ret_device,
     struct tp_opencl_memories *ms = tp_zalloc(sizeof(*ms), "opencl domain");
 
     if (ms == NULL) {
-        return tp_error_set(err, TELPHER_ERR_NO_MEMORY, "out of memory");
+        return tp_error_set(err, TELPHER_ERR_NO_MEMORY,
+                            "out of memory for the table of OpenCL memory");
     }
     ms->device.ops = &ops;
     ms->ordinal = params->ordinal;
