@@ -27,6 +27,11 @@ enum tp_wire_fact_kind {
 
 enum { TP_WIRE_FACT_HEADER_BYTES = 24 };
 
+/** Param of a KERNEL_DEVICE that OpenCL does not have: size_t, work-items of the largest
+ *  work-group that the driver runs. There if that is more than the driver's answer to
+ *  CL_KERNEL_WORK_GROUP_SIZE. */
+#define TP_WIRE_FACT_GROUP_RUNS UINT32_C(0x54500001)
+
 /** One record: the answer of one clGet…Info call. */
 struct tp_wire_fact {
     uint16_t kind; /**< enum tp_wire_fact_kind */

@@ -469,6 +469,60 @@ case_other_devices(struct setup *s)
     close_all(s);
 }
 
+static cl_int
+launch_group(struct setup *s, size_t group)
+{
+    const size_t count = 2048;
+
+    return clEnqueueNDRangeKernel(s->queue[0], s->inc, 1, NULL, &count, &group, 0, NULL,
+                                  NULL);
+}
+
+static size_t
+said_group(struct setup *s)
+{
+    size_t said = 0;
+
+    CHECK(clGetKernelWorkGroupInfo(s->inc, s->device[0], CL_KERNEL_WORK_GROUP_SIZE,
+                                   sizeof(said), &said, NULL));
+    return said;
+}
+
+/* A driver that says 32 and runs 1024: queries give 32, launches run as they do natively. */
+static void
+case_larger_groups_run(struct setup *s)
+{
+    cl_int x[2048] = {0}, err;
+    cl_mem mem;
+
+    open_all(s);
+    mem = clCreateBuffer(s->context, CL_MEM_COPY_HOST_PTR, sizeof(x), x, &err);
+    CHECK(err);
+    set_args(s->inc, mem, 3);
+    EXPECT_VALUE(said_group(s), 32);
+    CHECK(launch_group(s, 32));
+    CHECK(launch_group(s, 256));
+    CHECK(launch_group(s, 1024));
+    EXPECT_VALUE(launch_group(s, 2048), CL_INVALID_WORK_ITEM_SIZE);
+    CHECK(
+        clEnqueueReadBuffer(s->queue[0], mem, CL_TRUE, 0, sizeof(x), x, 0, NULL, NULL));
+    EXPECT(x[0] == 9 && x[2047] == 9);
+    CHECK(clReleaseMemObject(mem));
+    close_all(s);
+}
+
+/* Any other driver that says 32: what it says holds, at the call. */
+static void
+case_larger_groups_refused(struct setup *s)
+{
+    open_all(s);
+    set_args(s->inc, s->mem, 3);
+    EXPECT_VALUE(said_group(s), 32);
+    EXPECT_VALUE(launch_group(s, 64), CL_INVALID_WORK_GROUP_SIZE);
+    CHECK(clFinish(s->queue[0]));
+    close_all(s);
+}
+
 /* ---- running a case ---- */
 
 struct script {
@@ -629,6 +683,18 @@ test_other_devices(void **state)
     run_case(case_other_devices, NULL);
 }
 
+static void
+test_larger_groups(void **state)
+{
+    const struct script rusticl = {"TESTDRV_NAME", "rusticl"};
+
+    (void)state;
+    setenv("TESTDRV_GROUP_SAID", "32", 1);
+    run_case(case_larger_groups_run, &rusticl);
+    run_case(case_larger_groups_refused, NULL);
+    unsetenv("TESTDRV_GROUP_SAID");
+}
+
 int
 main(void)
 {
@@ -644,6 +710,7 @@ main(void)
         cmocka_unit_test(test_slow_build),
         cmocka_unit_test(test_build_log),
         cmocka_unit_test(test_other_devices),
+        cmocka_unit_test(test_larger_groups),
     };
 
     return cmocka_run_group_tests_name("testdrv_remote", tests, NULL, NULL);

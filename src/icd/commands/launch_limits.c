@@ -77,6 +77,7 @@ fill(struct tp_icd_launch_limits *limits, const struct _cl_kernel *kernel,
                  limits->required, 3);
     limits->group = dev->max_group_size;
     kernel_sizes(kernel, dev, facts, CL_KERNEL_WORK_GROUP_SIZE, &limits->group, 1);
+    kernel_sizes(kernel, dev, facts, TP_WIRE_FACT_GROUP_RUNS, &limits->group, 1);
     kernel_sizes(kernel, dev, facts, CL_KERNEL_LOCAL_MEM_SIZE, &limits->local_used, 1);
     limits->local_has = SIZE_MAX;
     device_sizes(dev, CL_DEVICE_LOCAL_MEM_SIZE, &limits->local_has, 1);

@@ -361,7 +361,7 @@ td_clGetKernelWorkGroupInfo(cl_kernel k, cl_device_id device,
     }
     switch (name) {
     case CL_KERNEL_WORK_GROUP_SIZE:
-        return td_out_size(out, TD_GROUP_MAX);
+        return td_out_size(out, td_script()->group_said);
     case CL_KERNEL_COMPILE_WORK_GROUP_SIZE:
         return td_out_bytes(out, none, sizeof(none));
     case CL_KERNEL_LOCAL_MEM_SIZE:

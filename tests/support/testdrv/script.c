@@ -187,6 +187,7 @@ read_script(void)
     script.il = number("TESTDRV_IL", 0, TD_DEVICES_MAX, 0);
     script.camera = getenv("TESTDRV_CAMERA");
     script.built_in = script.camera != NULL || is("TESTDRV_BUILT_IN", "1");
+    script.group_said = number("TESTDRV_GROUP_SAID", 1, TD_GROUP_MAX, TD_GROUP_MAX);
     script.sub_group = number("TESTDRV_SUB_GROUPS", 0, TD_GROUP_MAX, 0);
     script.lazy = is("TESTDRV_LAZY", "1");
     script.in_flush = is("TESTDRV_IN_FLUSH", "1");

@@ -122,6 +122,7 @@ struct td_script {
     const char
         *camera; /* file of frames for the built-in kernel of that name, or NULL */
     cl_ulong svm; /* 0: none; 1: anywhere; else the address of the first allocation */
+    size_t group_said; /* answer to CL_KERNEL_WORK_GROUP_SIZE; larger groups run */
     unsigned sub_group; /* work-items of a sub-group; 0 = there are none */
 };
 const struct td_script *td_script(void);
