@@ -29,6 +29,15 @@ function(telpher_find_mpi name macro library)
   endif()
 endfunction()
 
+# telpher_mpi_preprocess(<name> <file>): a rule that writes what its mpi.h declares, for generators (cmake/mpi_header.py).
+function(telpher_mpi_preprocess name file)
+  cmake_path(GET file PARENT_PATH folder)
+  file(MAKE_DIRECTORY ${folder})
+  file(WRITE ${folder}/header.c "#include <mpi.h>\n")
+  list(TRANSFORM TELPHER_MPI_${name}_INCLUDES PREPEND -I OUTPUT_VARIABLE includes)
+  add_custom_command(OUTPUT ${file} COMMAND ${CMAKE_C_COMPILER} ${includes} -E ${folder}/header.c -o ${file} VERBATIM)
+endfunction()
+
 telpher_find_mpi(openmpi OPEN_MPI mpi mpicc.openmpi mpicc)
 telpher_find_mpi(mpich MPICH_VERSION mpich mpicc.mpich mpicc)
 # What MPI libraries do behind their calls is no business of the thread sanitizer.
