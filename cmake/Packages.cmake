@@ -72,6 +72,9 @@ if(TELPHER_HAVE_OFFLOAD)
 endif()
 
 foreach(mpi IN LISTS TELPHER_MPIS)
+  if(NOT TARGET telpher-mpi-device-${mpi})
+    continue()
+  endif()
   install(TARGETS telpher-mpi-device-${mpi} COMPONENT ${mpi} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
   telpher_pkg_config(telpher-mpi-device-${mpi} COMPONENT ${mpi} DESCRIPTION "Device memory in MPI calls (${mpi})"
     LIBS "-ltelpher-mpi-device-${mpi} ${TELPHER_MPI_${mpi}_LIBRARY}" REQUIRES telpher)

@@ -3,13 +3,10 @@
  * Collective calls. With device memory, each is MPI's non-blocking form on host memory in the
  * place of the device's, and this library's progress copies the results.
  */
-#include "mpidev/calls.h"
-#include "mpidev/mpidev_int.h"
+#include "mpidev/collective.h"
 
 /* ---- what a process reads and writes ---- */
 
-#define IN TP_MPIDEV_IN
-#define OUT TP_MPIDEV_OUT
 /* A receive buffer that MPI_IN_PLACE makes a send buffer as well. */
 #define OUT_OF(sent) ((sent) == MPI_IN_PLACE ? TP_MPIDEV_IN_OUT : TP_MPIDEV_OUT)
 
@@ -59,73 +56,14 @@ sum(const int *counts, MPI_Comm comm)
     return all;
 }
 
-/* ---- stages; the names of their buffers are A and B in the calls below ---- */
-
-#define A op->stages[0].mpi
-#define B op->stages[1].mpi
-#define NONE MPI_SUCCESS
-#define BUFFER(i, buffer, count, type, use)                                            \
-    tp_mpidev_stage_open(&op->stages[i], buffer, count, type, use)
 #define BLOCKS(i, buffer, counts, displs, type, use)                                   \
-    tp_mpidev_stage_open_blocks(&op->stages[i], buffer, peers(comm), counts, displs,   \
-                                type, use)
+    BLOCKS_OF(i, peers(comm), buffer, counts, displs, type, use)
 #define TYPED(i, buffer, counts, displs, types, use)                                   \
-    tp_mpidev_stage_open_typed(&op->stages[i], buffer, peers(comm), counts, displs,    \
-                               types, use)
+    TYPED_OF(i, peers(comm), buffer, counts, displs, NULL, types, use)
 /* Only the root's buffer counts: elsewhere it goes on as it is. */
 #define AT_ROOT(i, buffer, stage)                                                      \
     (is_root(root, comm) ? (stage)                                                     \
                          : (op->stages[i].mpi = (void *)(uintptr_t)(buffer), NONE))
-
-/*
- * COLLECTIVE(name, its non-blocking form, parameters, buffers (two, or one twice), the first
- * stage, the second, arguments as the program gives them, arguments with A and B)
- */
-#define UNPACK(...) __VA_ARGS__
-#define COLLECTIVE(name, iname, params, first, second, stage_a, stage_b, plain,        \
-                   staged)                                                             \
-    static int begin_##name(struct tp_mpidev_op *op, UNPACK params)                    \
-    {                                                                                  \
-        int error = stage_a;                                                           \
-                                                                                       \
-        error = error == MPI_SUCCESS ? stage_b : error;                                \
-        return error == MPI_SUCCESS ? PMPI_##iname(UNPACK staged, &op->inner) : error; \
-    }                                                                                  \
-    int MPI_##name(UNPACK params)                                                      \
-    {                                                                                  \
-        struct tp_mpidev_op *op;                                                       \
-        int error;                                                                     \
-                                                                                       \
-        if (tp_mpidev_is_plain(first) && tp_mpidev_is_plain(second)) {                 \
-            return PMPI_##name(UNPACK plain);                                          \
-        }                                                                              \
-        op = tp_mpidev_op_new(comm);                                                   \
-        if (op == NULL) {                                                              \
-            return tp_mpidev_fail(comm, MPI_ERR_NO_MEM);                               \
-        }                                                                              \
-        tp_mpidev_lock();                                                              \
-        error =                                                                        \
-            tp_mpidev_op_wait(op, begin_##name(op, UNPACK plain), MPI_STATUS_IGNORE);  \
-        tp_mpidev_unlock();                                                            \
-        return error;                                                                  \
-    }                                                                                  \
-    int MPI_##iname(UNPACK params, MPI_Request *request)                               \
-    {                                                                                  \
-        struct tp_mpidev_op *op;                                                       \
-        int error;                                                                     \
-                                                                                       \
-        if (!tp_mpidev_is_device(first) && !tp_mpidev_is_device(second)) {             \
-            return PMPI_##iname(UNPACK plain, request);                                \
-        }                                                                              \
-        op = tp_mpidev_op_new(comm);                                                   \
-        if (op == NULL) {                                                              \
-            return tp_mpidev_fail(comm, MPI_ERR_NO_MEM);                               \
-        }                                                                              \
-        tp_mpidev_lock();                                                              \
-        error = tp_mpidev_op_start(op, begin_##name(op, UNPACK plain), request);       \
-        tp_mpidev_unlock();                                                            \
-        return error;                                                                  \
-    }
 
 /* clang-format off */
 COLLECTIVE(Barrier, Ibarrier, (MPI_Comm comm), NULL, NULL, NONE, NONE, (comm), (comm))

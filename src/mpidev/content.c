@@ -51,6 +51,7 @@ struct tp_mpidev_content {
 static struct tp_mpidev_content
     *contents; /* sends and receives that a message may name */
 static uint8_t secret[32];
+static bool ready; /* false: there are no envelopes */
 static uint64_t last_number;
 static uint32_t my_rank;
 
@@ -192,9 +193,12 @@ tp_mpidev_content_init(void)
         status =
             telpher_msg_handler(tp_mpidev_context, HANDLER_CLEAR, NULL, on_clear, NULL);
     }
-    return status != TELPHER_OK ? status
-                                : telpher_msg_handler(tp_mpidev_context, HANDLER_DATA,
-                                                      on_post, on_data, NULL);
+    if (status == TELPHER_OK) {
+        status = telpher_msg_handler(tp_mpidev_context, HANDLER_DATA, on_post, on_data,
+                                     NULL);
+    }
+    ready = status == TELPHER_OK;
+    return status;
 }
 
 struct tp_mpidev_content *
@@ -240,7 +244,8 @@ tp_mpidev_content_is_envelope(const void *received, MPI_Count len, MPI_Count *re
 {
     struct envelope envelope;
 
-    if (len != TP_MPIDEV_ENVELOPE || memcmp(received, secret, sizeof(secret)) != 0) {
+    if (!ready || len != TP_MPIDEV_ENVELOPE ||
+        memcmp(received, secret, sizeof(secret)) != 0) {
         return false;
     }
     memcpy(&envelope, received, TP_MPIDEV_ENVELOPE);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The context of the process: a job of the ranks of MPI_COMM_WORLD. */
+/* The context of the process: a job of the ranks of MPI_COMM_WORLD, or of the process alone. */
 #include "mpidev/mpidev_int.h"
 
 #include <pthread.h>
@@ -28,6 +28,10 @@ struct tp_mpidev_settings tp_mpidev_settings;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static bool threads_may_call;
+static unsigned users; /* MPI_Init() and sessions that were not finalized */
+#if MPI_VERSION >= 4
+static MPI_Session own_session = MPI_SESSION_NULL;
+#endif
 
 static const struct tp_config_entry entries[] = {
 #define SETTING TP_SETTING
@@ -70,29 +74,21 @@ tp_mpidev_settings_load(void)
     return status == TELPHER_OK;
 }
 
-/* All ranks have a context, or none. */
-void
-tp_mpidev_start(int threads)
+static bool
+begin(MPI_Comm comm)
 {
     telpher_error err = {0};
-    int mine, all = 0;
 
-    threads_may_call = threads == MPI_THREAD_MULTIPLE;
     if (tp_mpidev_settings_load() && tp_mpidev_settings.on &&
-        telpher_context_create_mpi(MPI_COMM_WORLD, NULL, &tp_mpidev_context, &err) !=
+        telpher_context_create_mpi(comm, NULL, &tp_mpidev_context, &err) !=
             TELPHER_OK) {
         tp_warn("mpidev", "device memory in MPI calls is off: %s", err.text);
     }
-    mine = tp_mpidev_context != NULL && tp_mpidev_content_init() == TELPHER_OK;
-    if (PMPI_Allreduce(&mine, &all, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD) !=
-            MPI_SUCCESS ||
-        all == 0) {
-        tp_mpidev_stop();
-    }
+    return tp_mpidev_context != NULL;
 }
 
-void
-tp_mpidev_stop(void)
+static void
+end(void)
 {
     telpher_context *context = tp_mpidev_context;
 
@@ -102,6 +98,76 @@ tp_mpidev_stop(void)
     tp_mpidev_unlock();
     if (context != NULL) {
         telpher_context_destroy(context);
+    }
+#if MPI_VERSION >= 4
+    if (own_session != MPI_SESSION_NULL) {
+        (void)PMPI_Session_finalize(&own_session);
+    }
+#endif
+}
+
+/* A session of this library has the communicator: those of the program end before the last. */
+static void
+begin_alone(void)
+{
+#if MPI_VERSION >= 4
+    MPI_Group self = MPI_GROUP_NULL;
+    MPI_Comm comm = MPI_COMM_NULL;
+
+    if (PMPI_Session_init(MPI_INFO_NULL, MPI_ERRORS_RETURN, &own_session) ==
+            MPI_SUCCESS &&
+        PMPI_Group_from_session_pset(own_session, "mpi://SELF", &self) == MPI_SUCCESS &&
+        PMPI_Comm_create_from_group(self, "telpher-mpi-device", MPI_INFO_NULL,
+                                    MPI_ERRORS_RETURN, &comm) == MPI_SUCCESS) {
+        (void)begin(comm);
+        (void)PMPI_Comm_free(&comm);
+    }
+    if (self != MPI_GROUP_NULL) {
+        (void)PMPI_Group_free(&self);
+    }
+#endif
+    tp_mpidev_settings.content_min = INT64_MAX; /* no other process is reached */
+}
+
+/* All ranks have a context of the job, or none has; a process with sessions keeps its own. */
+void
+tp_mpidev_start(int threads)
+{
+    int mine = tp_mpidev_context == NULL, all = 0;
+
+    threads_may_call |= threads == MPI_THREAD_MULTIPLE;
+    users++;
+    if (PMPI_Allreduce(&mine, &all, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD) !=
+            MPI_SUCCESS ||
+        all == 0) {
+        if (mine != 0) {
+            begin_alone();
+        }
+        return;
+    }
+    mine = begin(MPI_COMM_WORLD) && tp_mpidev_content_init() == TELPHER_OK;
+    if (PMPI_Allreduce(&mine, &all, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD) !=
+            MPI_SUCCESS ||
+        all == 0) {
+        end();
+    }
+}
+
+void
+tp_mpidev_start_session(void)
+{
+    threads_may_call = true;
+    users++;
+    if (tp_mpidev_context == NULL) {
+        begin_alone();
+    }
+}
+
+void
+tp_mpidev_stop(void)
+{
+    if (--users == 0) {
+        end();
     }
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Begin and end of MPI; calls that refuse device memory by name instead of crashing in MPI. */
+/* Begin and end of MPI; how calls refuse device memory by name instead of crashing in MPI. */
 #include "base/trace/log.h"
 #include "mpidev/mpidev_int.h"
 
@@ -32,54 +32,64 @@ MPI_Finalize(void)
     return PMPI_Finalize();
 }
 
-/* ---- not with device memory ---- */
-
-static int
-refuse(const char *call, MPI_Comm comm)
+#if MPI_VERSION >= 4
+int
+MPI_Session_init(MPI_Info info, MPI_Errhandler handler, MPI_Session *session)
 {
-    tp_error("mpidev",
-             "%s: its buffer is device memory, which libtelpher-mpi-device carries in "
-             "messages and "
-             "collective calls only; copy it to host memory",
-             call);
+    int error = PMPI_Session_init(info, handler, session);
+
+    if (error == MPI_SUCCESS) {
+        tp_mpidev_start_session();
+    }
+    return error;
+}
+
+int
+MPI_Session_finalize(MPI_Session *session)
+{
+    tp_mpidev_stop();
+    return PMPI_Session_finalize(session);
+}
+#endif
+
+/* ---- not with device memory: refuse.py writes the calls ---- */
+
+static void
+report(const char *call)
+{
+    tp_error(
+        "mpidev",
+        "%s: its buffer is device memory, which libtelpher-mpi-device carries in the "
+        "calls of docs/guide/mpi-device.md only; copy it to host memory",
+        call);
+}
+
+int
+tp_mpidev_refuse(const char *call)
+{
+    report(call);
+    return tp_mpidev_fail_local(MPI_ERR_BUFFER);
+}
+
+int
+tp_mpidev_refuse_comm(const char *call, MPI_Comm comm)
+{
+    report(call);
     return tp_mpidev_fail(comm, MPI_ERR_BUFFER);
 }
 
-#define REFUSE(name, params, buffer, comm, plain)                                      \
-    int MPI_##name params                                                              \
-    {                                                                                  \
-        return tp_mpidev_is_device(buffer) ? refuse("MPI_" #name, comm)                \
-                                           : PMPI_##name plain;                        \
-    }
+int
+tp_mpidev_refuse_win(const char *call, MPI_Win win)
+{
+    report(call);
+    (void)PMPI_Win_call_errhandler(win, MPI_ERR_BUFFER);
+    return MPI_ERR_BUFFER;
+}
 
-/* clang-format off */
-#define SEND_INIT(name)                                                                          \
-    REFUSE(name, (const void *buffer, int count, MPI_Datatype type, int dest, int tag, MPI_Comm comm, \
-                  MPI_Request *request), buffer, comm, (buffer, count, type, dest, tag, comm, request))
-SEND_INIT(Send_init)
-SEND_INIT(Ssend_init)
-SEND_INIT(Rsend_init)
-SEND_INIT(Bsend_init)
-REFUSE(Recv_init, (void *buffer, int count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
-                   MPI_Request *request), buffer, comm, (buffer, count, type, source, tag, comm, request))
-REFUSE(Win_create, (void *base, MPI_Aint size, int unit, MPI_Info info, MPI_Comm comm, MPI_Win *win),
-       base, comm, (base, size, unit, info, comm, win))
-REFUSE(Win_attach, (MPI_Win win, void *base, MPI_Aint size), base, MPI_COMM_WORLD, (win, base, size))
-REFUSE(Put, (const void *origin, int count, MPI_Datatype type, int rank, MPI_Aint displ, int target_count,
-             MPI_Datatype target_type, MPI_Win win), origin, MPI_COMM_WORLD,
-       (origin, count, type, rank, displ, target_count, target_type, win))
-REFUSE(Get, (void *origin, int count, MPI_Datatype type, int rank, MPI_Aint displ, int target_count,
-             MPI_Datatype target_type, MPI_Win win), origin, MPI_COMM_WORLD,
-       (origin, count, type, rank, displ, target_count, target_type, win))
-REFUSE(Accumulate, (const void *origin, int count, MPI_Datatype type, int rank, MPI_Aint displ, int target_count,
-                    MPI_Datatype target_type, MPI_Op op, MPI_Win win), origin, MPI_COMM_WORLD,
-       (origin, count, type, rank, displ, target_count, target_type, op, win))
-REFUSE(Pack, (const void *in, int count, MPI_Datatype type, void *out, int size, int *position, MPI_Comm comm),
-       in, comm, (in, count, type, out, size, position, comm))
-REFUSE(Unpack, (const void *in, int size, int *position, void *out, int count, MPI_Datatype type, MPI_Comm comm),
-       out, comm, (in, size, position, out, count, type, comm))
-REFUSE(Neighbor_allgather, (const void *out, int n, MPI_Datatype type, void *in, int m, MPI_Datatype in_type,
-                            MPI_Comm comm), out, comm, (out, n, type, in, m, in_type, comm))
-REFUSE(Neighbor_alltoall, (const void *out, int n, MPI_Datatype type, void *in, int m, MPI_Datatype in_type,
-                           MPI_Comm comm), out, comm, (out, n, type, in, m, in_type, comm))
-/* clang-format on */
+int
+tp_mpidev_refuse_file(const char *call, MPI_File file)
+{
+    report(call);
+    (void)PMPI_File_call_errhandler(file, MPI_ERR_BUFFER);
+    return MPI_ERR_BUFFER;
+}

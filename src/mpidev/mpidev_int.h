@@ -25,7 +25,11 @@
 /** NULL: none here; then all calls go to MPI as they are. */
 extern telpher_context *tp_mpidev_context;
 
+/** After MPI_Init(). Collective. */
 void tp_mpidev_start(int threads);
+/** After MPI_Session_init(): a context of this process alone, whose messages are all staged. */
+void tp_mpidev_start_session(void);
+/** Before each call that ends MPI: the last one destroys the context. */
 void tp_mpidev_stop(void);
 void tp_mpidev_lock(void);
 void tp_mpidev_unlock(void);
@@ -55,7 +59,8 @@ struct tp_mpidev_stage {
     char *device; /**< first byte of the span in device memory */
     size_t span; /**< [bytes] */
     size_t room; /**< [bytes] of host */
-    bool copies_out;
+    bool copies_in, copies_out;
+    bool keeps_host; /**< of a persistent request, for its next start */
     bool dense; /**< the datatype has no gaps */
 };
 
@@ -71,13 +76,18 @@ int tp_mpidev_stage_open(struct tp_mpidev_stage *stage, const void *buffer,
 int tp_mpidev_stage_open_blocks(struct tp_mpidev_stage *stage, const void *buffer,
                                 int n, const int *counts, const int *displs,
                                 MPI_Datatype type, enum tp_mpidev_use use);
-/** The same for MPI_Alltoallw(): displacements in bytes, a datatype for each block. */
+/** The same for MPI_Alltoallw(): displacements in bytes, a datatype for each block.
+ *  @param wide  displacements if @p displs is NULL */
 int tp_mpidev_stage_open_typed(struct tp_mpidev_stage *stage, const void *buffer, int n,
                                const int *counts, const int *displs,
-                               const MPI_Datatype *types, enum tp_mpidev_use use);
+                               const MPI_Aint *wide, const MPI_Datatype *types,
+                               enum tp_mpidev_use use);
+/** Copies device memory in again, before another use of the host memory. @return an error */
+int tp_mpidev_stage_fill(struct tp_mpidev_stage *stage);
 /** Takes host memory that stands for no buffer. @return MPI_SUCCESS, MPI_ERR_NO_MEM */
 int tp_mpidev_stage_host(struct tp_mpidev_stage *stage, size_t bytes);
-/** Copies results back if @p error is MPI_SUCCESS, and releases host memory. @return an error */
+/** Copies results back if @p error is MPI_SUCCESS, and releases host memory that it does not
+ *  keep. @return an error */
 int tp_mpidev_stage_close(struct tp_mpidev_stage *stage, int error);
 void tp_mpidev_stage_fini(void);
 
@@ -98,6 +108,7 @@ struct tp_mpidev_op {
     int error;
     bool done;
     bool receives;
+    bool keeps_inner; /**< the inner request is a persistent one */
 };
 
 /** @return NULL: no memory. The lock is held. */
@@ -119,6 +130,46 @@ bool tp_mpidev_progress(void);
 bool tp_mpidev_is_busy(void);
 /** Tells the communicator's error handler. @return @p error */
 int tp_mpidev_fail(MPI_Comm comm, int error);
+/** The same for a call without a communicator. */
+int tp_mpidev_fail_local(int error);
+
+/* ---- persistent.c: requests that are started again and again ---- */
+
+/** How MPI starts a send of one of its modes. */
+typedef int (*tp_mpidev_send_fn)(const void *buffer, int count, MPI_Datatype type,
+                                 int dest, int tag, MPI_Comm comm,
+                                 MPI_Request *ret_request);
+
+/** Whether there are any: otherwise each request is MPI's. */
+bool tp_mpidev_has_persistent(void);
+/** Whether @p request is one of this library's persistent requests; then the request of MPI
+ *  that it stands for: MPI_REQUEST_NULL while it is inactive. */
+bool tp_mpidev_persistent_get(MPI_Request request, MPI_Request *ret_active);
+/** Takes back the request of MPI that @p request stands for, after a call of MPI. */
+void tp_mpidev_persistent_set(MPI_Request request, MPI_Request active);
+/** Makes a persistent request of an operation, whose inner request is persistent. Takes
+ *  @p op. @return @p error, or one of its own. The lock is not held. */
+int tp_mpidev_persistent_collective(struct tp_mpidev_op *op, int error,
+                                    MPI_Request *ret_request);
+
+/* ---- p2p.c: starts of messages with device memory, or whose content comes apart ---- */
+
+int tp_mpidev_send_start(struct tp_mpidev_op *op, tp_mpidev_send_fn start,
+                         const void *buffer, int count, MPI_Datatype type, int dest,
+                         int tag, bool content_may_follow);
+int tp_mpidev_recv_start(struct tp_mpidev_op *op, void *buffer, int count,
+                         MPI_Datatype type, int source, int tag, MPI_Message *message);
+/** Whether MPI's own receive does: host memory, too small for content that comes apart. */
+bool tp_mpidev_is_plain_recv(const void *buffer, int count, MPI_Datatype type);
+
+/* ---- init.c: calls that refuse device memory ---- */
+
+/** Says so, and calls the error handler of the object, or of MPI_COMM_SELF.
+ *  @return MPI_ERR_BUFFER */
+int tp_mpidev_refuse(const char *call);
+int tp_mpidev_refuse_comm(const char *call, MPI_Comm comm);
+int tp_mpidev_refuse_win(const char *call, MPI_Win win);
+int tp_mpidev_refuse_file(const char *call, MPI_File file);
 
 /* ---- content.c: large messages from device memory ---- */
 

@@ -22,6 +22,15 @@ tp_mpidev_fail(MPI_Comm comm, int error)
     return error;
 }
 
+int
+tp_mpidev_fail_local(int error)
+{
+    int world = 0;
+
+    (void)PMPI_Initialized(&world);
+    return world != 0 ? tp_mpidev_fail(MPI_COMM_SELF, error) : error;
+}
+
 struct tp_mpidev_op *
 tp_mpidev_op_new(MPI_Comm comm)
 {
@@ -240,7 +249,9 @@ tp_mpidev_op_start(struct tp_mpidev_op *op, int error, MPI_Request *ret_request)
     }
     error = PMPI_Grequest_start(on_query, on_free, on_cancel, op, &op->user);
     if (error != MPI_SUCCESS) {
-        (void)PMPI_Request_free(&op->inner);
+        if (!op->keeps_inner) {
+            (void)PMPI_Request_free(&op->inner);
+        }
         return tp_mpidev_op_drop(op, error);
     }
     *ret_request = op->user;

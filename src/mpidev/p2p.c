@@ -6,9 +6,6 @@
 #include "mpidev/calls.h"
 #include "mpidev/mpidev_int.h"
 
-typedef int (*start_fn)(const void *buffer, int count, MPI_Datatype type, int dest,
-                        int tag, MPI_Comm comm, MPI_Request *ret_request);
-
 /* [bytes] of a message without gaps; 0: it has gaps */
 static size_t
 dense_bytes(int count, MPI_Datatype type)
@@ -24,9 +21,10 @@ dense_bytes(int count, MPI_Datatype type)
 }
 
 /* Begins a send from device memory. The lock is held. */
-static int
-begin_send(struct tp_mpidev_op *op, start_fn start, const void *buffer, int count,
-           MPI_Datatype type, int dest, int tag, bool content_may_follow)
+int
+tp_mpidev_send_start(struct tp_mpidev_op *op, tp_mpidev_send_fn start,
+                     const void *buffer, int count, MPI_Datatype type, int dest,
+                     int tag, bool content_may_follow)
 {
     size_t len = dense_bytes(count, type);
     const void *envelope = NULL;
@@ -47,7 +45,7 @@ begin_send(struct tp_mpidev_op *op, start_fn start, const void *buffer, int coun
 }
 
 static int
-send_and_wait(start_fn start, const void *buffer, int count, MPI_Datatype type,
+send_and_wait(tp_mpidev_send_fn start, const void *buffer, int count, MPI_Datatype type,
               int dest, int tag, MPI_Comm comm, bool content_may_follow)
 {
     struct tp_mpidev_op *op = tp_mpidev_op_new(comm);
@@ -57,15 +55,17 @@ send_and_wait(start_fn start, const void *buffer, int count, MPI_Datatype type,
         return tp_mpidev_fail(comm, MPI_ERR_NO_MEM);
     }
     tp_mpidev_lock();
-    error = begin_send(op, start, buffer, count, type, dest, tag, content_may_follow);
+    error = tp_mpidev_send_start(op, start, buffer, count, type, dest, tag,
+                                 content_may_follow);
     error = tp_mpidev_op_wait(op, error, MPI_STATUS_IGNORE);
     tp_mpidev_unlock();
     return error;
 }
 
 static int
-send_request(start_fn start, const void *buffer, int count, MPI_Datatype type, int dest,
-             int tag, MPI_Comm comm, MPI_Request *request, bool content_may_follow)
+send_request(tp_mpidev_send_fn start, const void *buffer, int count, MPI_Datatype type,
+             int dest, int tag, MPI_Comm comm, MPI_Request *request,
+             bool content_may_follow)
 {
     struct tp_mpidev_op *op = tp_mpidev_op_new(comm);
     int error;
@@ -74,7 +74,8 @@ send_request(start_fn start, const void *buffer, int count, MPI_Datatype type, i
         return tp_mpidev_fail(comm, MPI_ERR_NO_MEM);
     }
     tp_mpidev_lock();
-    error = begin_send(op, start, buffer, count, type, dest, tag, content_may_follow);
+    error = tp_mpidev_send_start(op, start, buffer, count, type, dest, tag,
+                                 content_may_follow);
     error = tp_mpidev_op_start(op, error, request);
     tp_mpidev_unlock();
     return error;
@@ -165,9 +166,9 @@ begin_matching(struct tp_mpidev_op *op, void *landing, int count, MPI_Datatype t
 
 /* Begins a receive of device memory, or of so many bytes that its content may come apart. With gaps
  * in the datatype it goes to memory without gaps first. */
-static int
-begin_recv(struct tp_mpidev_op *op, void *buffer, int count, MPI_Datatype type,
-           int source, int tag, MPI_Message *message)
+int
+tp_mpidev_recv_start(struct tp_mpidev_op *op, void *buffer, int count,
+                     MPI_Datatype type, int source, int tag, MPI_Message *message)
 {
     int error =
         tp_mpidev_stage_open(&op->stages[0], buffer, count, type, TP_MPIDEV_OUT);
@@ -203,16 +204,15 @@ receive(void *buffer, int count, MPI_Datatype type, int source, int tag, MPI_Com
         return tp_mpidev_fail(comm, MPI_ERR_NO_MEM);
     }
     tp_mpidev_lock();
-    error = begin_recv(op, buffer, count, type, source, tag, message);
+    error = tp_mpidev_recv_start(op, buffer, count, type, source, tag, message);
     error = request != NULL ? tp_mpidev_op_start(op, error, request)
                             : tp_mpidev_op_wait(op, error, status);
     tp_mpidev_unlock();
     return error;
 }
 
-/* Whether MPI's own receive does: host memory, too small for content that comes apart. */
-static bool
-is_plain_recv(const void *buffer, int count, MPI_Datatype type)
+bool
+tp_mpidev_is_plain_recv(const void *buffer, int count, MPI_Datatype type)
 {
     size_t bytes;
 
@@ -225,7 +225,7 @@ int
 MPI_Recv(void *buffer, int count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
          MPI_Status *status)
 {
-    return is_plain_recv(buffer, count, type) && !tp_mpidev_is_busy()
+    return tp_mpidev_is_plain_recv(buffer, count, type) && !tp_mpidev_is_busy()
                ? PMPI_Recv(buffer, count, type, source, tag, comm, status)
                : receive(buffer, count, type, source, tag, comm, NULL, status, NULL);
 }
@@ -234,7 +234,7 @@ int
 MPI_Irecv(void *buffer, int count, MPI_Datatype type, int source, int tag,
           MPI_Comm comm, MPI_Request *request)
 {
-    return is_plain_recv(buffer, count, type)
+    return tp_mpidev_is_plain_recv(buffer, count, type)
                ? PMPI_Irecv(buffer, count, type, source, tag, comm, request)
                : receive(buffer, count, type, source, tag, comm, NULL, NULL, request);
 }
@@ -243,7 +243,7 @@ int
 MPI_Mrecv(void *buffer, int count, MPI_Datatype type, MPI_Message *message,
           MPI_Status *status)
 {
-    return is_plain_recv(buffer, count, type) && !tp_mpidev_is_busy()
+    return tp_mpidev_is_plain_recv(buffer, count, type) && !tp_mpidev_is_busy()
                ? PMPI_Mrecv(buffer, count, type, message, status)
                : receive(buffer, count, type, 0, 0, MPI_COMM_WORLD, message, status,
                          NULL);
@@ -253,7 +253,7 @@ int
 MPI_Imrecv(void *buffer, int count, MPI_Datatype type, MPI_Message *message,
            MPI_Request *request)
 {
-    return is_plain_recv(buffer, count, type)
+    return tp_mpidev_is_plain_recv(buffer, count, type)
                ? PMPI_Imrecv(buffer, count, type, message, request)
                : receive(buffer, count, type, 0, 0, MPI_COMM_WORLD, message, NULL,
                          request);
@@ -270,7 +270,7 @@ MPI_Sendrecv(const void *out, int out_count, MPI_Datatype out_type, int dest,
     MPI_Status statuses[2];
     int error;
 
-    if (tp_mpidev_is_plain(out) && is_plain_recv(in, in_count, in_type)) {
+    if (tp_mpidev_is_plain(out) && tp_mpidev_is_plain_recv(in, in_count, in_type)) {
         return PMPI_Sendrecv(out, out_count, out_type, dest, out_tag, in, in_count,
                              in_type, source, in_tag, comm, status);
     }
@@ -298,7 +298,7 @@ MPI_Sendrecv_replace(void *buffer, int count, MPI_Datatype type, int dest, int s
     struct tp_mpidev_stage stage = {0};
     int error, size = 0, len = 0;
 
-    if (is_plain_recv(buffer, count, type) && tp_mpidev_is_plain(buffer)) {
+    if (tp_mpidev_is_plain_recv(buffer, count, type) && tp_mpidev_is_plain(buffer)) {
         return PMPI_Sendrecv_replace(buffer, count, type, dest, send_tag, source,
                                      recv_tag, comm, status);
     }

@@ -92,6 +92,14 @@ measure(MPI_Datatype type, int64_t first, int64_t count, struct extent *extent)
     return error;
 }
 
+int
+tp_mpidev_stage_fill(struct tp_mpidev_stage *stage)
+{
+    return stage->host != NULL && stage->copies_in && stage->span > 0
+               ? tp_mpidev_copy(stage->host, stage->device, stage->span)
+               : MPI_SUCCESS;
+}
+
 static int
 open_extent(struct tp_mpidev_stage *stage, const void *buffer,
             const struct extent *extent, enum tp_mpidev_use use)
@@ -105,10 +113,9 @@ open_extent(struct tp_mpidev_stage *stage, const void *buffer,
     stage->mpi = stage->host - extent->low;
     stage->copies_out = (use & TP_MPIDEV_OUT) != 0;
     stage->dense = extent->dense;
-    if (use == TP_MPIDEV_OUT && extent->dense) {
-        return MPI_SUCCESS; /* gaps keep what they have, so they are read first */
-    }
-    return tp_mpidev_copy(stage->host, stage->device, stage->span);
+    /* Gaps keep what they have, so they are read first. */
+    stage->copies_in = use != TP_MPIDEV_OUT || !extent->dense;
+    return tp_mpidev_stage_fill(stage);
 }
 
 int
@@ -149,7 +156,7 @@ tp_mpidev_stage_open_blocks(struct tp_mpidev_stage *stage, const void *buffer, i
 
 int
 tp_mpidev_stage_open_typed(struct tp_mpidev_stage *stage, const void *buffer, int n,
-                           const int *counts, const int *displs,
+                           const int *counts, const int *displs, const MPI_Aint *wide,
                            const MPI_Datatype *types, enum tp_mpidev_use use)
 {
     struct extent extent = {0, 0, false};
@@ -164,7 +171,8 @@ tp_mpidev_stage_open_typed(struct tp_mpidev_stage *stage, const void *buffer, in
 
         error = measure(types[i], 0, counts[i], &one);
         if (one.low != one.high) {
-            MPI_Aint low = one.low + displs[i], high = one.high + displs[i];
+            MPI_Aint displ = wide != NULL ? wide[i] : displs[i];
+            MPI_Aint low = one.low + displ, high = one.high + displ;
 
             extent.low =
                 extent.low == extent.high || low < extent.low ? low : extent.low;
@@ -190,7 +198,9 @@ tp_mpidev_stage_close(struct tp_mpidev_stage *stage, int error)
     if (error == MPI_SUCCESS && stage->copies_out && stage->span > 0) {
         error = tp_mpidev_copy(stage->device, stage->host, stage->span);
     }
-    host_give(stage->host, stage->room);
+    if (!stage->keeps_host) {
+        host_give(stage->host, stage->room);
+    }
     stage->host = NULL;
     return error;
 }
