@@ -499,3 +499,44 @@ tp_ampi_copy_memory(struct tp_ampi_comm *comm, void *to, const void *from, size_
                          "cannot copy %zu bytes of device memory: %s", len,
                          telpher_status_name(status));
 }
+
+int
+tp_ampi_stage_open(struct tp_ampi_stage *stage, struct tp_ampi_comm *comm,
+                   const void *buffer, ptrdiff_t low, size_t len, bool filled)
+{
+    int error = MPI_SUCCESS;
+
+    stage->at = (void *)(uintptr_t)buffer;
+    stage->host = NULL;
+    stage->device = (char *)stage->at + low;
+    stage->len = len;
+    if (len == 0 || buffer == NULL || !tp_ampi_is_device(stage->device)) {
+        return MPI_SUCCESS;
+    }
+    stage->host = tp_malloc(len, "staged MPI buffer");
+    if (stage->host == NULL) {
+        return tp_ampi_error(comm, MPI_ERR_NO_MEM,
+                             "no memory to stage %zu bytes of device memory", len);
+    }
+    stage->at = stage->host - low;
+    if (filled) {
+        error = tp_ampi_copy_memory(comm, stage->host, stage->device, len);
+    }
+    if (error != MPI_SUCCESS) {
+        tp_free(stage->host);
+        stage->host = NULL;
+    }
+    return error;
+}
+
+int
+tp_ampi_stage_close(struct tp_ampi_stage *stage, struct tp_ampi_comm *comm,
+                    bool written, int error)
+{
+    if (stage->host != NULL && written && error == MPI_SUCCESS) {
+        error = tp_ampi_copy_memory(comm, stage->device, stage->host, stage->len);
+    }
+    tp_free(stage->host);
+    stage->host = NULL;
+    return error;
+}

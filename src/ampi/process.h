@@ -122,6 +122,25 @@ tp_ampi_is_device(const void *at)
 int tp_ampi_copy_memory(struct tp_ampi_comm *comm, void *to, const void *from,
                         size_t len);
 
+/** Host memory in the place of device memory; host memory stands for itself. */
+struct tp_ampi_stage {
+    void *at; /**< what stands for the buffer's address */
+    char *host; /**< NULL: the buffer itself */
+    char *device; /**< where the bytes of host go */
+    size_t len;
+};
+
+/**
+ * Stages the @p len bytes at @p buffer + @p low.
+ * @param filled  copies them
+ * @return an error class, reported to @p comm; there is nothing to close then
+ */
+int tp_ampi_stage_open(struct tp_ampi_stage *stage, struct tp_ampi_comm *comm,
+                       const void *buffer, ptrdiff_t low, size_t len, bool filled);
+/** Copies the bytes back if they are @p written and @p error is MPI_SUCCESS. @return an error class */
+int tp_ampi_stage_close(struct tp_ampi_stage *stage, struct tp_ampi_comm *comm,
+                        bool written, int error);
+
 /* Calls that use shared state stand between these two. */
 static inline void
 tp_ampi_enter(void)

@@ -72,7 +72,20 @@ tp_ampi_type_span(MPI_Datatype handle, size_t count, ptrdiff_t *ret_offset,
             (count == 1 || type->ub - type->lb == (MPI_Aint)type->size));
 }
 
-/** The same for a call, which reports the error. */
+/** The bytes from the first to the last of @p count elements, which are more than none, with gaps:
+ *  @p ret_len bytes from the buffer's address + @p ret_low. */
+static inline void
+tp_ampi_type_reach(MPI_Datatype handle, size_t count, ptrdiff_t *ret_low,
+                   size_t *ret_len)
+{
+    const struct tp_ampi_type *type = tp_ampi_type_get(handle);
+    ptrdiff_t last = (ptrdiff_t)(count - 1) * (type->ub - type->lb);
+
+    *ret_low = type->true_lb + (last < 0 ? last : 0);
+    *ret_len = (size_t)(type->true_ub - type->true_lb + (last < 0 ? -last : last));
+}
+
+/** tp_ampi_type_get() for a call, which reports the error. */
 struct tp_ampi_type *tp_ampi_type_find(MPI_Datatype handle);
 
 /** Part of a new type: @p length elements of a type at @p at [bytes]. */

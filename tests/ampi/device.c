@@ -129,6 +129,38 @@ test_gaps(void)
     MPI_Type_free(&column);
 }
 
+static void
+test_local(int n)
+{
+    MPI_Datatype column;
+    int position = 4, back = 4;
+
+    fill(n);
+    MPI_Reduce_local(out, in, n, MPI_INT, MPI_SUM);
+    EXPECT(fetch(n)[n - 1] == value(rank, n - 1) - 1);
+    MPI_Reduce_local(host, in, n, MPI_INT, MPI_SUM);
+    EXPECT(fetch(n)[0] == 2 * value(rank, 0) - 1);
+    MPI_Reduce_local(out, result, n, MPI_INT, MPI_SUM);
+    EXPECT(result[1] == 3 * value(rank, 1) - 1);
+    MPI_Type_vector(2, 1, 3, MPI_INT, &column);
+    MPI_Type_commit(&column);
+    fill(n);
+    MPI_Pack(out + 1, 1, column, in, n * 4, &position, MPI_COMM_SELF);
+    fetch(n);
+    EXPECT(position == 12 && result[0] == -1 && result[1] == value(rank, 1) &&
+           result[2] == value(rank, 4) && result[3] == -1);
+    MPI_Unpack(in, n * 4, &back, out, 1, column, MPI_COMM_SELF);
+    EXPECT(back == 12 &&
+           telpher_mem_copy(AMPI_Context(), result, out, 16) == TELPHER_OK);
+    EXPECT(result[0] == value(rank, 1) && result[1] == value(rank, 1) &&
+           result[2] == value(rank, 2) && result[3] == value(rank, 4));
+    position = back = 0;
+    MPI_Pack(out, n, MPI_INT, host, MAX * 4, &position, MPI_COMM_SELF);
+    MPI_Unpack(host, MAX * 4, &back, in, n, MPI_INT, MPI_COMM_SELF);
+    EXPECT(fetch(n)[n - 1] == value(rank, n - 1) && back == n * 4);
+    MPI_Type_free(&column);
+}
+
 static int *
 take(uint32_t kind)
 {
@@ -160,6 +192,8 @@ main(int argc, char **argv)
     test_exchanges(MAX / size);
     test_reductions(5);
     test_reductions(MAX / size);
+    test_local(5);
+    test_local(MAX);
     test_gaps();
     MPI_Allreduce(&failures, &all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
     telpher_mem_free(AMPI_Context(), out);

@@ -357,53 +357,32 @@ operand_count(const struct tp_ampi_call *call)
     return count;
 }
 
-/* Replaces a side's memory by host memory. @param filled  its content is copied */
-static int
-stage(const struct tp_ampi_call *call, struct tp_ampi_side *side, size_t bytes,
-      bool filled)
-{
-    char *at = side->at;
-
-    side->at = tp_malloc(TP_MAX(bytes, 1u), "MPI reduction");
-    if (side->at == NULL) {
-        return MPI_ERR_NO_MEM;
-    }
-    return filled ? tp_ampi_copy_memory(call->comm, side->at, at, bytes) : MPI_SUCCESS;
-}
-
 int
 tp_ampi_run_staged(const struct tp_ampi_call *call)
 {
     size_t size = tp_ampi_type_size(call->in.type), all = size * operand_count(call);
-    bool in_place = call->out.at == MPI_IN_PLACE, out_staged = false, in_staged = false;
+    bool in_place = call->out.at == MPI_IN_PLACE;
     bool has_result = call->run != tp_ampi_run_reduce || call->comm->rank == call->root;
     size_t result = in_place || call->run != tp_ampi_run_reduce_scatter
                         ? all
                         : size * tp_ampi_side_count(&call->in, call->comm->rank);
     struct tp_ampi_call staged = *call;
+    struct tp_ampi_stage out = {0}, in = {0};
     int error = MPI_SUCCESS;
 
     staged.device = false;
     if (!in_place) {
-        error = stage(call, &staged.out, all, true);
-        out_staged = true;
+        error = tp_ampi_stage_open(&out, call->comm, call->out.at, 0, all, true);
+        staged.out.at = out.at;
     }
     if (error == MPI_SUCCESS && has_result) {
-        error = stage(call, &staged.in, result,
-                      in_place || call->run == tp_ampi_run_exscan);
-        in_staged = true;
+        error = tp_ampi_stage_open(&in, call->comm, call->in.at, 0, result,
+                                   in_place || call->run == tp_ampi_run_exscan);
+        staged.in.at = in.at;
     }
     if (error == MPI_SUCCESS) {
         error = staged.run(&staged);
     }
-    if (error == MPI_SUCCESS && has_result) {
-        error = tp_ampi_copy_memory(call->comm, call->in.at, staged.in.at, result);
-    }
-    if (out_staged) {
-        tp_free(staged.out.at);
-    }
-    if (in_staged) {
-        tp_free(staged.in.at);
-    }
-    return error;
+    error = tp_ampi_stage_close(&in, call->comm, true, error);
+    return tp_ampi_stage_close(&out, call->comm, false, error);
 }

@@ -5,6 +5,7 @@
 #include <complex.h>
 #include <limits.h>
 
+#include "ampi/process.h"
 #include "ampi/type.h"
 #include "base/alloc.h"
 
@@ -333,11 +334,26 @@ TP_MPI_NAME(Op_commutative);
 int
 PMPI_Reduce_local(const void *in, void *inout, int count, MPI_Datatype type, MPI_Op op)
 {
+    struct tp_ampi_stage operand = {0}, result = {0};
+    ptrdiff_t low = 0;
+    size_t len = 0;
+    int error;
+
     if (count < 0 || !tp_ampi_op_fits(op, type)) {
         return tp_ampi_error(NULL, MPI_ERR_OP,
                              "operation %#x does not take datatype %#x", op, type);
     }
-    tp_ampi_op_apply(op, in, inout, (size_t)count, type);
-    return MPI_SUCCESS;
+    if (count > 0) {
+        tp_ampi_type_reach(type, (size_t)count, &low, &len);
+    }
+    error = tp_ampi_stage_open(&operand, NULL, in, low, len, true);
+    if (error == MPI_SUCCESS) {
+        error = tp_ampi_stage_open(&result, NULL, inout, low, len, true);
+    }
+    if (error == MPI_SUCCESS) {
+        tp_ampi_op_apply(op, operand.at, result.at, (size_t)count, type);
+    }
+    error = tp_ampi_stage_close(&operand, NULL, false, error);
+    return tp_ampi_stage_close(&result, NULL, true, error);
 }
 TP_MPI_NAME(Reduce_local);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Calls about datatypes: queries, counts of a status, packing. MPI-3.1, 4.1 and 4.2. */
+/* Calls about datatypes: queries, counts of a status. MPI-3.1, 4.1 and 4.2. */
 #include <limits.h>
 #include <string.h>
 
@@ -278,71 +278,6 @@ PMPI_Status_set_elements(MPI_Status *status, MPI_Datatype type, int count)
     return PMPI_Status_set_elements_x(status, type, count);
 }
 TP_MPI_NAME(Status_set_elements);
-
-/* ---- packing ---- */
-
-int
-PMPI_Pack_size(int count, MPI_Datatype handle, MPI_Comm comm, int *bytes)
-{
-    const struct tp_ampi_type *type = tp_ampi_type_find(handle);
-
-    (void)comm;
-    if (type == NULL) {
-        return MPI_ERR_TYPE;
-    }
-    *bytes = as_int((MPI_Count)count * (MPI_Count)type->size);
-    return MPI_SUCCESS;
-}
-TP_MPI_NAME(Pack_size);
-
-/* Whether count elements fit between a position and the end. */
-static int
-check_room(const struct tp_ampi_type *type, int count, int position, int end,
-           MPI_Comm comm)
-{
-    if (type == NULL) {
-        return MPI_ERR_TYPE;
-    }
-    return count >= 0 && position >= 0 && position <= end &&
-                   (size_t)count * type->size <= (size_t)(end - position)
-               ? MPI_SUCCESS
-               : tp_ampi_error(tp_ampi_comm_get(comm), MPI_ERR_TRUNCATE,
-                               "%d elements of %s do not fit: %d of %d bytes are used",
-                               count, type->name, position, end);
-}
-
-int
-PMPI_Pack(const void *in, int count, MPI_Datatype handle, void *out, int out_bytes,
-          int *position, MPI_Comm comm)
-{
-    const struct tp_ampi_type *type = tp_ampi_type_find(handle);
-    int error = check_room(type, count, *position, out_bytes, comm);
-
-    if (error == MPI_SUCCESS) {
-        tp_ampi_type_pack(in, (size_t)count, handle, (char *)out + *position);
-        *position += (int)((size_t)count * type->size);
-    }
-    return error;
-}
-TP_MPI_NAME(Pack);
-
-int
-PMPI_Unpack(const void *in, int in_bytes, int *position, void *out, int count,
-            MPI_Datatype handle, MPI_Comm comm)
-{
-    const struct tp_ampi_type *type = tp_ampi_type_find(handle);
-    int error = check_room(type, count, *position, in_bytes, comm);
-
-    if (error == MPI_SUCCESS) {
-        size_t bytes = (size_t)count * type->size;
-
-        tp_ampi_type_unpack((const char *)in + *position, bytes, out, (size_t)count,
-                            handle);
-        *position += (int)bytes;
-    }
-    return error;
-}
-TP_MPI_NAME(Unpack);
 
 /* ---- addresses ---- */
 
