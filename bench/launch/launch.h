@@ -14,6 +14,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+enum { LAUNCH_FLIP_SPAWNS = 7 };
 enum { LAUNCH_KERNELS_MAX = 256, LAUNCH_SPAWNS_MAX = 64, LAUNCH_WORKERS_MAX = 1024 };
 
 /** Command-line options. */
@@ -25,6 +26,7 @@ struct launch_options {
     int repetitions, warmup;
     int seed; /**< of the order in which ways and counts take turns */
     bool json;
+    int flip; /**< this way, from 1 on, sends a wrong argument, LAUNCH_FLIP_SPAWNS real spawns; 0: none */
     const char *mpi; /**< "openmpi", "mpich"; NULL = of the launcher */
 };
 

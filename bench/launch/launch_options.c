@@ -30,6 +30,10 @@ launch_parse_options(int argc, char **argv, struct launch_options *o)
         CLI_INT('x', "warmup", "N", "those that do not count (3)", &o->warmup, 0,
                 10000),
         CLI_INT(0, "seed", "N", "of the order of the kinds", &o->seed, 0, INT32_MAX),
+        CLI_INT(0, "flip", "WAY",
+                "one byte of an argument is wrong, by way 1 to 6 of the\noutput or 7, "
+                "real spawns: the workers must find it",
+                &o->flip, 1, LAUNCH_FLIP_SPAWNS),
         CLI_TEXT(0, "mpi", "NAME", "openmpi or mpich, where the launcher does not say",
                  &o->mpi),
         CLI_CALL('f', "format", "text|json", "json: one object a line", &o->json,

@@ -33,6 +33,18 @@ fail(const char *what, const char *detail)
     exit(EXIT_FAILURE);
 }
 
+/* Ends the program: a worker ran other kernels, or other arguments, than were started. */
+static void
+fail_check(const struct launch_way *way, int worker, int count)
+{
+    char text[128];
+
+    snprintf(text, sizeof(text),
+             "worker %d ran %.0f of %d kernels, %.0f of them with wrong arguments",
+             worker, stamps[worker].kernels, count, stamps[worker].wrong);
+    fail(way->title, text);
+}
+
 /* ---- clocks ---- */
 
 static void
@@ -85,7 +97,8 @@ compare_clocks(void)
 
 /* At process 0: what the workers noted, on its clock. */
 static void
-judge(int count, double from, struct launch_times *t, double *ret_end)
+judge(const struct launch_way *way, int count, double from, struct launch_times *t,
+      double *ret_end)
 {
     t->launch_us = 0;
     t->done_us = 0;
@@ -96,9 +109,7 @@ judge(int count, double from, struct launch_times *t, double *ret_end)
         t->launch_us = entry > t->launch_us ? entry : t->launch_us;
         t->done_us = end > t->done_us ? end : t->done_us;
         if (stamps[i].kernels != count || stamps[i].wrong != 0) {
-            fail("a worker ran fewer kernels than were launched, or with wrong "
-                 "arguments",
-                 "compare with --ways");
+            fail_check(way, i, count);
         }
     }
     *ret_end = from + t->done_us;
@@ -111,6 +122,7 @@ repeat(const struct launch_way *way, int count, struct launch_times *t)
     double from, begin, end = 0;
     bool late;
 
+    launch_ways_flip(options.flip == way - launch_ways + 1);
     if (way->by_hand != 0) {
         launch_hand_begin(way->by_hand);
     }
@@ -125,7 +137,7 @@ repeat(const struct launch_way *way, int count, struct launch_times *t)
     }
     launch_fetch(stamps);
     if (setup.rank == 0) {
-        judge(count, from, t, &end);
+        judge(way, count, from, t, &end);
     }
     return launch_windows_close(&windows, late, end);
 }
@@ -221,7 +233,7 @@ start_workers(void)
     launch_fetch(stamps);
     compare_clocks();
     if (setup.rank == 0) {
-        judge(LAUNCH_WHOLE, from, &t, &before);
+        judge(&launch_ways[0], LAUNCH_WHOLE, from, &t, &before);
         setup.whole_us = t.launch_us;
     }
 }
@@ -266,8 +278,8 @@ run(int argc, char **argv)
     MPI_Comm_rank(parents, &setup.rank);
     MPI_Comm_size(parents, &setup.parents);
     measure();
-    if (options.spawns > 0) {
-        launch_spawns(&options, parents);
+    if (options.spawns > 0 && !launch_spawns(&options, parents)) {
+        fail("real spawns", "a spawned process got wrong arguments");
     }
     MPI_Comm_free(&parents);
     MPI_Finalize();

@@ -49,6 +49,8 @@ struct launch_hand_kernel {
 
 /** The parents and their workers; before anything else. */
 void launch_ways_init(MPI_Comm parents, MPI_Comm workers);
+/** From now on, one byte of an argument of the last kernel is wrong, or right again. */
+void launch_ways_flip(bool wrong);
 /** All parents: workers follow the protocol by hand, until process 0 ends that. */
 void launch_hand_begin(int broadcasts);
 void launch_hand_end(void);
@@ -63,8 +65,9 @@ void launch_workers_end(void);
 
 #define LAUNCH_ONCE "--spawned"
 
-/** Measures 1, 2, 4, … spawns one after the other and reports them. All parents. */
-void launch_spawns(const struct launch_options *o, MPI_Comm parents);
+/** Measures 1, 2, 4, … spawns one after the other and reports them. All parents.
+ *  @return false: a spawned process got wrong arguments */
+bool launch_spawns(const struct launch_options *o, MPI_Comm parents);
 
 /** The main of what is spawned: one kernel, and the end. */
 int launch_spawned(void);

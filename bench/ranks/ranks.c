@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Drives a pattern between ranks: sizes, iterations, memory, and how the ranks are started. */
-#include "bench/ranks/ranks_memory.h"
+#include "bench/ranks/ranks_run.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -9,17 +9,10 @@
 
 #include "bench/bench.h"
 #include "bench/helper.h"
+#include "bench/ranks/ranks_memory.h"
 #include "bench/stats.h"
 
 enum { LARGE = 8192 };
-
-static void
-need(const struct ranks_pair *p, bool done, const char *what)
-{
-    if (!done) {
-        ranks_check(p, TELPHER_ERR_IO, what);
-    }
-}
 
 /* ---- one iteration ---- */
 
@@ -59,8 +52,8 @@ run_call(struct ranks_pair *p, const struct ranks_pattern *pattern)
     if (p->staged) {
         stage_before(p, pattern);
     }
-    need(p, p->call->start(&p->work), pattern->name);
-    need(p, p->call->wait == NULL || p->call->wait(&p->work), pattern->name);
+    ranks_need(p, p->call->start(&p->work), pattern->name);
+    ranks_need(p, p->call->wait == NULL || p->call->wait(&p->work), pattern->name);
     if (p->staged) {
         stage(p, pattern, false);
     }
@@ -80,7 +73,7 @@ compute(struct ranks_pair *p, double us)
             number = number * 1.0000001 + 0.5;
         }
         if (tests < p->o->tests && now - start >= us * tests / p->o->tests) {
-            need(p, p->call->test(&p->work), "test");
+            ranks_need(p, p->call->test(&p->work), "test");
             tested += bench_now_us() - now;
             tests++;
         }
@@ -97,11 +90,11 @@ run_overlap(struct ranks_pair *p, const struct ranks_pattern *pattern,
     if (p->staged) {
         stage_before(p, pattern);
     }
-    need(p, p->call->start(&p->work), pattern->name);
+    ranks_need(p, p->call->start(&p->work), pattern->name);
     begun = bench_now_us();
     tested = compute(p, o->pure);
     computed = bench_now_us();
-    need(p, p->call->wait(&p->work), pattern->name);
+    ranks_need(p, p->call->wait(&p->work), pattern->name);
     o->begin += begun - start;
     o->test += tested;
     o->compute += computed - begun - tested;
@@ -227,8 +220,9 @@ run_size(struct ranks_pair *p, const struct ranks_pattern *pattern,
     if (p->work.stride != 0 && (pattern->flags & RANKS_WINDOW) != 0) {
         p->work.stride = len;
     }
-    need(p, p->job->lay_out == NULL || p->job->lay_out(&p->work), "a derived type");
-    need(p, p->call == NULL || p->call->open(&p->work), pattern->name);
+    ranks_need(p, p->job->lay_out == NULL || p->job->lay_out(&p->work),
+               "a derived type");
+    ranks_need(p, p->call == NULL || p->call->open(&p->work), pattern->name);
     together = sample(p, pattern, way, samples, count, NULL);
     if (pattern->kind == RANKS_OVERLAP) {
         sample_overlap(p, pattern, samples, count, &overlap);
@@ -366,17 +360,16 @@ prepare(struct ranks_pair *p, const struct ranks_pattern *pattern,
         .sync = both && o->sync < BENCH_PSCW ? BENCH_PSCW : o->sync,
         .memory =
             o->places[0] != 'H' || o->places[1] != 'H' ? BENCH_CREATE : o->memory};
-    need(p, ranks_set_neighbors(&p->work, o) == NULL, "neighbors");
+    ranks_need(p, ranks_set_neighbors(&p->work, o) == NULL, "neighbors");
     if (pattern->run == NULL) {
         p->staged = way->staged;
     }
     p->fills_gaps = way->staged;
 }
 
-/* @return NULL, or why the runtime or this job has no such pattern */
-static const char *
-find_call(struct ranks_pair *p, const struct ranks_pattern *pattern,
-          const struct ranks_way *way)
+const char *
+ranks_find_call(struct ranks_pair *p, const struct ranks_pattern *pattern,
+                const struct ranks_way *way)
 {
     bool pairs = (pattern->flags & RANKS_PAIRS) != 0;
     const char *reason;
@@ -418,9 +411,9 @@ find_call(struct ranks_pair *p, const struct ranks_pattern *pattern,
     return p->call != NULL ? NULL : "is not among what this runtime has";
 }
 
-static void
-run_prepared(struct ranks_pair *p, const struct ranks_pattern *pattern,
-             const struct ranks_way *way)
+void
+ranks_run_prepared(struct ranks_pair *p, const struct ranks_pattern *pattern,
+                   const struct ranks_way *way)
 {
     bool opens = pattern->run != NULL || !way->staged;
 
@@ -482,7 +475,7 @@ run_types(struct ranks_pair *p, const struct ranks_pattern *pattern,
     for (int type = 0; type < BENCH_TYPES; type++) {
         if ((o->types & (1u << type)) != 0) {
             o->type = (enum bench_type)type;
-            run_prepared(p, pattern, way);
+            ranks_run_prepared(p, pattern, way);
         }
     }
 }
@@ -499,7 +492,7 @@ run_pattern(const struct ranks_pattern *pattern, const struct ranks_way *way,
     p.job->join(&p);
     p.start_us = bench_now_us() - start;
     ranks_check_mapping(&p);
-    reason = find_call(&p, pattern, way);
+    reason = ranks_find_call(&p, pattern, way);
     if (reason != NULL) {
         if (p.rank == 0) {
             fprintf(stderr, "telpher-bench: %s %s\n", pattern->name, reason);
@@ -529,8 +522,8 @@ failed(const char *what, const char *text)
 }
 
 /* Becomes `telpher launch -n 2` of this program. */
-static int
-launch_self(const char *program, int argc, char **argv)
+int
+ranks_launch_self(const char *program, int argc, char **argv)
 {
     static char self[PATH_MAX];
     char **args = calloc((size_t)argc + 8, sizeof(*args));
@@ -548,102 +541,6 @@ launch_self(const char *program, int argc, char **argv)
     *at++ = self;
     memcpy(at, argv, (size_t)argc * sizeof(*at));
     return bench_helper_exec("telpher", args, "telpher");
-}
-
-/* ---- checks of the checks ---- */
-
-/* @return wrong bytes that all ranks found */
-static double
-count_wrong(struct ranks_pair *p, const struct ranks_pattern *pattern,
-            const struct ranks_way *way, bool flips)
-{
-    double mine, least, sum, most;
-
-    p->flips = flips;
-    p->wrong = 0;
-    run_prepared(p, pattern, way);
-    mine = sum = p->wrong;
-    need(p, p->job->reduce == NULL || p->job->reduce(&mine, 1, &least, &sum, &most),
-         "MPI_Reduce");
-    return sum;
-}
-
-/* @return whether a wrong byte is found, and none where there is none */
-static bool
-check_pattern(struct ranks_pair *p, const struct ranks_pattern *pattern,
-              const struct ranks_way *way)
-{
-    const char *reason = find_call(p, pattern, way);
-    double wrong, found;
-
-    if (reason == NULL && pattern->receives == RANKS_NONE) {
-        reason = "has no content to check";
-        run_prepared(p, pattern, way);
-    }
-    if (reason != NULL) {
-        if (p->rank == 0) {
-            printf("%-32s%8s %s\n", pattern->name, "-", reason);
-        }
-        return true;
-    }
-    wrong = count_wrong(p, pattern, way, false);
-    found = count_wrong(p, pattern, way, true);
-    if (p->rank == 0) {
-        printf("%-32s%8s%s\n", pattern->name,
-               wrong != 0 || found == 0 ? "Fail" : "Pass",
-               wrong != 0   ? " content is wrong"
-               : found == 0 ? " a wrong byte was not found"
-                            : "");
-        fflush(stdout);
-    }
-    return p->rank != 0 || (wrong == 0 && found != 0);
-}
-
-int
-ranks_check_main(int argc, char **argv)
-{
-    struct ranks_options o = {.min_bytes = 4096,
-                              .max_bytes = 4096,
-                              .iterations = 2,
-                              .warmup = 1,
-                              .window = 4,
-                              .partitions = 4,
-                              .rate = 1,
-                              .validation = true,
-                              .places = {'H', 'H'},
-                              .memory_of_device = ranks_find_memory("sim")};
-    static const struct ranks_pattern every = {.name = "check",
-                                               .title = "Checks of all patterns",
-                                               .kind = RANKS_COLLECTIVE,
-                                               .receives = RANKS_ONE,
-                                               .flags = RANKS_WINDOW | RANKS_IN_PLACE |
-                                                        RANKS_EVERY};
-    const struct bench_layout *layout;
-    const struct ranks_way *way = &ranks_mpi_way;
-    struct ranks_pair p = {.o = &o, .counts = true};
-    int code = ranks_parse_options(argc, argv, &every, &o, &way);
-    bool good = true;
-
-    if (code >= 0) {
-        return code;
-    }
-    if (way->job != &ranks_mpi_job && !telpher_is_launched()) {
-        return launch_self("telpher-bench", argc, argv);
-    }
-    layout = o.layout;
-    p.job = way->job;
-    p.job->join(&p);
-    for (const struct ranks_pattern *at = ranks_patterns; at->name != NULL; at++) {
-        o.layout = ranks_has_layouts(at) ? layout : NULL;
-        o.memory = (at->flags & RANKS_EIGHT) != 0 ? BENCH_CREATE : BENCH_ALLOCATE;
-        if (at->kind != RANKS_START &&
-            (!o.in_place || (at->flags & RANKS_IN_PLACE) != 0)) {
-            good = check_pattern(&p, at, way) && good;
-        }
-    }
-    p.job->barrier(&p);
-    p.job->leave(&p);
-    return good ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
 /* ---- the command ---- */
@@ -676,7 +573,7 @@ ranks_main(const char *program, int argc, char **argv)
         return code;
     }
     if (way->job != &ranks_mpi_job && !telpher_is_launched()) {
-        return launch_self(program, argc, argv);
+        return ranks_launch_self(program, argc, argv);
     }
     return run_pattern(pattern, way, &o);
 }

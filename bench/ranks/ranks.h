@@ -50,6 +50,7 @@ struct ranks_options {
     enum bench_type type;
     enum bench_sync sync;
     enum bench_window memory;
+    unsigned syncs, memories; /* 1 << enum, of `check`; 0: not given */
     uint32_t kinds[2]; /* enum telpher_mem_kind of sender and receiver */
     char places[2]; /* H, D, B or P */
     const struct ranks_memory *memory_of_device; /* what D means */
@@ -341,7 +342,7 @@ bool ranks_graph_draw(const struct ranks_pair *p, const struct ranks_pattern *pa
 int ranks_parse_options(int argc, char **argv, const struct ranks_pattern *pattern,
                         struct ranks_options *o, const struct ranks_way **way);
 
-/** `telpher-bench check`: the checks of all patterns that a runtime has, checked. */
+/** `telpher-bench check`: checks that each pattern of a runtime finds a wrong byte. */
 int ranks_check_main(int argc, char **argv);
 /** The command: argv[0] is the pattern. @return the exit code */
 int ranks_main(const char *program, int argc, char **argv);

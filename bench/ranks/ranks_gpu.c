@@ -6,7 +6,10 @@
 
 #include "bench/ranks/ranks_memory.h"
 
-enum { CONTEXT = 1 }; /* CU_POINTER_ATTRIBUTE_CONTEXT */
+enum {
+    CONTEXT = 1,
+    NON_BLOCKING = 1
+}; /* CU_POINTER_ATTRIBUTE_CONTEXT, CU_STREAM_NON_BLOCKING */
 
 static int (*synchronize)(void *stream);
 
@@ -48,7 +51,7 @@ ranks_gpu_stream(struct ranks_pair *p)
                 "a CUDA device");
     ranks_gpu_load(p, driver, functions, sizeof(functions) / sizeof(functions[0]));
     if (get(&context, CONTEXT, (uintptr_t)memory) != 0 || push(context) != 0 ||
-        create(&stream, 0) != 0) {
+        create(&stream, NON_BLOCKING) != 0) {
         ranks_memory_fail(p, "a stream of CUDA", "the driver gives none");
     }
     ranks_check(p, telpher_mem_free(p->ctx, memory), "a CUDA device");

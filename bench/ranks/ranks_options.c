@@ -9,6 +9,11 @@
 #include <unistd.h>
 
 #include "bench/ranks/ranks_osu.h"
+#include "bench/ranks/ranks_run.h"
+
+const char *const ranks_sync_names[BENCH_SYNCS] = {"flush",    "flush_local", "lock",
+                                                   "lock_all", "pscw",        "fence"};
+const char *const ranks_window_names[BENCH_WINDOWS] = {"allocate", "create", "dynamic"};
 
 static bool
 read_device(void *place, const char *text)
@@ -75,22 +80,43 @@ read_validation(void *place, const char *text)
 static bool
 read_sync(void *place, const char *text)
 {
-    static const char *const names[] = {"flush",    "flush_local", "lock",
-                                        "lock_all", "pscw",        "fence"};
-    int i = find_name(text, names, BENCH_SYNCS);
+    int i = find_name(text, ranks_sync_names, BENCH_SYNCS);
 
-    *(enum bench_sync *)place = i < 0 ? BENCH_FLUSH : (enum bench_sync)i;
+    ((struct ranks_options *)place)->sync = i < 0 ? BENCH_FLUSH : (enum bench_sync)i;
     return i >= 0;
 }
 
 static bool
 read_window(void *place, const char *text)
 {
-    static const char *const names[] = {"allocate", "create", "dynamic"};
-    int i = find_name(text, names, BENCH_WINDOWS);
+    int i = find_name(text, ranks_window_names, BENCH_WINDOWS);
 
-    *(enum bench_window *)place = i < 0 ? BENCH_ALLOCATE : (enum bench_window)i;
+    ((struct ranks_options *)place)->memory =
+        i < 0 ? BENCH_ALLOCATE : (enum bench_window)i;
     return i >= 0;
+}
+
+/* `check` takes all of them as well. */
+static bool
+read_syncs(void *place, const char *text)
+{
+    struct ranks_options *o = place;
+    bool all = strcmp(text, "all") == 0;
+
+    o->syncs = all ? (1u << BENCH_SYNCS) - 1 : read_sync(o, text) ? 1u << o->sync : 0;
+    return o->syncs != 0;
+}
+
+static bool
+read_windows(void *place, const char *text)
+{
+    struct ranks_options *o = place;
+    bool all = strcmp(text, "all") == 0;
+
+    o->memories = all                    ? (1u << BENCH_WINDOWS) - 1
+                  : read_window(o, text) ? 1u << o->memory
+                                         : 0;
+    return o->memories != 0;
 }
 
 static bool
@@ -163,6 +189,7 @@ list_options(struct cli_option *at, struct ranks_options *o,
              const struct ranks_pattern *pattern, const struct ranks_way **way)
 {
     bool windows = ranks_has_window(pattern), pairs = ranks_is_of_pairs(pattern);
+    bool every = (pattern->flags & RANKS_EVERY) != 0;
     bool one_sided = (pattern->flags & RANKS_WINDOW) != 0;
     bool runs = pattern->kind != RANKS_START, sized = pattern->receives != RANKS_NONE;
     const struct cli_option options[] = {
@@ -204,13 +231,17 @@ list_options(struct cli_option *at, struct ranks_options *o,
             'b', "buffer-num", "single|multiple",
             ranks_help_if(pairs, "one buffer, or one for each transfer of a window"),
             &o->many_buffers, read_buffers),
-        CLI_CALL(
-            's', "sync-option", "SYNC",
-            ranks_help_if(one_sided, "flush, flush_local, lock, lock_all, pscw, fence"),
-            &o->sync, read_sync),
-        CLI_CALL('w', "win-options", "KIND",
-                 ranks_help_if(one_sided, "allocate, create or dynamic"), &o->memory,
-                 read_window),
+        CLI_CALL('s', "sync-option", every ? "SYNC|all" : "SYNC",
+                 every ? "one-sided patterns alone: flush, flush_local, lock,\n"
+                         "lock_all, pscw, fence, or each of them"
+                       : ranks_help_if(one_sided, "flush, flush_local, lock, lock_all, "
+                                                  "pscw, fence"),
+                 o, every ? read_syncs : read_sync),
+        CLI_CALL('w', "win-options", every ? "KIND|all" : "KIND",
+                 every ? "one-sided patterns alone: allocate, create, dynamic, or\n"
+                         "each of them"
+                       : ranks_help_if(one_sided, "allocate, create or dynamic"),
+                 o, every ? read_windows : read_window),
         CLI_INT('t', "num-test-calls", "N",
                 ranks_help_if(pattern->kind == RANKS_OVERLAP,
                               "calls of MPI_Test in the computation (0)"),

@@ -487,6 +487,22 @@ cuPointerGetAttributes(unsigned int count, int *attributes, void **data,
     return CUDA_SUCCESS;
 }
 
+/* The context alone: programs ask for it with this call, src/device/cuda does not. */
+EXPORT CUresult cuPointerGetAttribute(void *data, int which, CUdeviceptr ptr);
+EXPORT CUresult
+cuPointerGetAttribute(void *data, int which, CUdeviceptr ptr)
+{
+    enum { CONTEXT = 1 };
+    const struct allocation *a = allocation_at(ptr);
+
+    ENTER("cuPointerGetAttribute");
+    if (a == NULL || which != CONTEXT) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    *(CUcontext *)data = &drv.contexts[a->ordinal];
+    return CUDA_SUCCESS;
+}
+
 /* ---- other processes ----------------------------------------------------------------- */
 
 EXPORT CUresult cuIpcGetMemHandle(CUipcMemHandle *handle, CUdeviceptr ptr);
