@@ -381,6 +381,36 @@ structs_by_value(void **state)
     check_structs("t_one_in_another", another, TP_ARRAY_LEN(another));
 }
 
+/* ---- declarations that cannot be ---- */
+
+static void
+expect_refused(telpher_kernel_arg arg, telpher_status status, const char *words)
+{
+    const telpher_kernel_arg args[] = {{'i', sizeof(int), _Alignof(int)}, arg};
+    const telpher_kernel kernel = {
+        .struct_size = sizeof(kernel), .argcount = 2, .name = "refused", .args = args};
+    struct tp_offload_signature sig;
+    struct tp_error err = {0};
+
+    assert_int_equal(tp_offload_signature_of(&kernel, &sig, &err), status);
+    assert_string_equal(err.text, words);
+}
+
+/* The error names the argument, and no empty name is between the number and the cause. */
+static void
+refused_arguments_are_named(void **state)
+{
+    (void)state;
+    expect_refused((telpher_kernel_arg){'p', sizeof(void *), _Alignof(void *)},
+                   TELPHER_ERR_UNSUPPORTED,
+                   "argument 2: a pointer means nothing in another process; pass "
+                   "telpher_bytes");
+    expect_refused((telpher_kernel_arg){'?', 1, 1}, TELPHER_ERR_INVALID,
+                   "argument 2: no type has the letter \"?\"");
+    expect_refused((telpher_kernel_arg){'d', 4, 4}, TELPHER_ERR_INVALID,
+                   "argument 2: a double of 4 bytes");
+}
+
 int
 main(void)
 {
@@ -389,6 +419,7 @@ main(void)
         cmocka_unit_test(every_count_of_arguments),
         cmocka_unit_test(counts_by_libffi),
         cmocka_unit_test(structs_by_value),
+        cmocka_unit_test(refused_arguments_are_named),
     };
     int failed;
 

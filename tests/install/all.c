@@ -2,14 +2,15 @@
 /*
  * usage: all alone | parent | worker
  * All static libraries in one program, each doing its work: alone, a rank of libtelpher, a
- * kernel of libtelpher-rma and the devices of libtelpher-opencl; as parent and worker of one
- * launch, a kernel of libtelpher-offload.
+ * kernel of libtelpher-rma, an object of libtelpher-mdr and the devices of libtelpher-opencl; as
+ * parent and worker of one launch, a kernel of libtelpher-offload.
  */
 #include <CL/cl_icd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <telpher/context.h>
+#include <telpher/mdr.h>
 #include <telpher/offload.h>
 #include <telpher/rma/device.h>
 #include <telpher/rma/host.h>
@@ -73,6 +74,60 @@ use_rma(void)
     telpher_rma_destroy(job);
 }
 
+struct counter {
+    uint64_t sum;
+};
+
+/* The last of the numbers 1 to RANKS ends the run. */
+static void
+counter_add(telpher_mdr_call *call)
+{
+    struct counter *c = TELPHER_MDR_SELF(call, struct counter);
+    uint64_t number = *TELPHER_MDR_PARAMS(call, uint64_t);
+
+    c->sum += number;
+    if (number == RANKS) {
+        telpher_mdr_exit(call->mdr, c->sum == RANKS * (RANKS + 1) / 2
+                                        ? TELPHER_OK
+                                        : TELPHER_ERR_PROTO);
+    }
+}
+
+static void
+count(telpher_mdr_call *call)
+{
+    const uint32_t *class_id = telpher_mdr_user(call->mdr);
+    const telpher_mdr_index first = {{0, 0, 0}};
+    const int32_t extent = 1;
+    telpher_mdr_array counters;
+
+    CHECK(telpher_mdr_array_create(call->mdr, *class_id, 1, &extent, NULL, 0,
+                                   &counters) == TELPHER_OK);
+    for (uint64_t number = 1; number <= RANKS; number++) {
+        CHECK(TELPHER_MDR_INVOKE(call->mdr, &counters, first, 0, uint64_t, &number) ==
+              TELPHER_OK);
+    }
+}
+
+static void
+use_mdr(void)
+{
+    static const telpher_mdr_entry entries[] = {
+        TELPHER_MDR_ENTRY(counter_add, uint64_t)};
+    static const telpher_mdr_class counters = {.struct_size = sizeof(counters),
+                                               .entry_count = 1,
+                                               .name = "counter",
+                                               .object_size = sizeof(struct counter),
+                                               .entries = entries};
+    telpher_mdr *mdr;
+    uint32_t class_id;
+
+    CHECK(telpher_mdr_create(NULL, &mdr, NULL) == TELPHER_OK);
+    CHECK(telpher_mdr_class_register(mdr, &counters, &class_id) == TELPHER_OK);
+    CHECK(telpher_mdr_run(mdr, count, &class_id) == TELPHER_OK);
+    telpher_mdr_destroy(mdr);
+}
+
 static void
 use_opencl(void)
 {
@@ -118,6 +173,7 @@ main(int argc, char **argv)
     } else {
         use_api();
         use_rma();
+        use_mdr();
         use_opencl();
     }
     printf("%s: good\n", part);

@@ -3,6 +3,7 @@
 #include "base/test_int.h"
 
 #include <limits.h>
+#include <stdio.h>
 
 #include "base/os/clock.h"
 
@@ -22,6 +23,20 @@ sums_saturate(void **state)
     assert_true(tp_clock_add(TP_CLOCK_FOREVER, 1) == TP_CLOCK_FOREVER);
     assert_true(tp_clock_add(1, TP_CLOCK_FOREVER) == TP_CLOCK_FOREVER);
     assert_true(tp_clock_add(TP_CLOCK_FOREVER - 1, 1) == TP_CLOCK_FOREVER);
+}
+
+/* Another thread may take the start after `now` was read: no time of 18446744073709 ms. */
+static void
+no_time_is_negative(void **state)
+{
+    char text[32];
+
+    (void)state;
+    assert_int_equal(tp_clock_between(1000, 1400), 400);
+    assert_int_equal(tp_clock_between(1400, 1000), 0);
+    (void)snprintf(text, sizeof(text), "since %.3f ms",
+                   (double)tp_clock_between(342 * TP_CLOCK_US + 1, 1) * 1e-6);
+    assert_string_equal(text, "since 0.000 ms");
 }
 
 static void
@@ -100,9 +115,9 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sums_saturate),          cmocka_unit_test(deadlines_pass),
-        cmocka_unit_test(poll_timeouts_round_up), cmocka_unit_test(real_clocks_move),
-        cmocka_unit_test(iso_dates_are_right),
+        cmocka_unit_test(sums_saturate),       cmocka_unit_test(deadlines_pass),
+        cmocka_unit_test(no_time_is_negative), cmocka_unit_test(poll_timeouts_round_up),
+        cmocka_unit_test(real_clocks_move),    cmocka_unit_test(iso_dates_are_right),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
