@@ -9,7 +9,7 @@
 
 #include "bench/bench.h"
 #include "bench/helper.h"
-#include "bench/ranks/ranks_memory.h"
+#include "bench/ranks/memory/ranks_memory.h"
 #include "bench/stats.h"
 
 enum { LARGE = 8192 };

@@ -4,7 +4,7 @@
  * under that MPI's mpirun; its library is loaded first, then the module that was compiled for
  * it. Telpher only gives the memory here: its context is a job of one rank.
  */
-#include "bench/ranks/ranks_memory.h"
+#include "bench/ranks/memory/ranks_memory.h"
 
 #include <dlfcn.h>
 #include <limits.h>

@@ -4,9 +4,9 @@
  * and waited for. Telpher starts the ranks, brings the id of the communicator to them, and gives
  * the memory. NCCL is loaded by name; it takes one rank a GPU.
  */
+#include "bench/ranks/memory/ranks_gpu.h"
+#include "bench/ranks/memory/ranks_memory.h"
 #include "bench/ranks/ranks_core.h"
-#include "bench/ranks/ranks_gpu.h"
-#include "bench/ranks/ranks_memory.h"
 
 #include <stdio.h>
 #include <string.h>

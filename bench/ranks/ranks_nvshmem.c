@@ -4,9 +4,9 @@
  * stream, made complete there, and waited for. Telpher starts the ranks and brings NVSHMEM's id to
  * them; buffers are in NVSHMEM's symmetric memory. NVSHMEM is loaded by name.
  */
+#include "bench/ranks/memory/ranks_gpu.h"
+#include "bench/ranks/memory/ranks_memory.h"
 #include "bench/ranks/ranks_core.h"
-#include "bench/ranks/ranks_gpu.h"
-#include "bench/ranks/ranks_memory.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Options of the patterns between ranks. */
-#include "bench/ranks/ranks_memory.h"
+#include "bench/ranks/memory/ranks_memory.h"
 
 #include <limits.h>
 #include <stdio.h>

@@ -8,8 +8,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "bench/ranks/memory/ranks_memory.h"
 #include "bench/ranks/ranks_lists.h"
-#include "bench/ranks/ranks_memory.h"
 
 /* Finds @p text among @p count names. @return its index, or -1 */
 static int

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Figures of a row, and rows for programs: JSON, CSV, and the environment they were measured in. */
 #include "bench/ranks/ranks_row.h"
-#include "bench/ranks/ranks_memory.h"
+#include "bench/ranks/memory/ranks_memory.h"
 
 #include <stdio.h>
 #include <stdlib.h>

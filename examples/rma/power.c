@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "grid.h"
+#include "grid_host.h"
 
 /* Sum of squares of this rank's stripe: parts, and their sum by one lane, so that the order
  * does not depend on how many there are. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Case study: a sparse matrix times a vector on a square grid of devices. All numbers are
  * whole, so that the product is exact in any order. Steps multiply two vectors in turns. */
-#include "grid.h"
+#include "grid_host.h"
 
 TELPHER_RMA_KERNEL(spmv)
 {

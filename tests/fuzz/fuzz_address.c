@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Server lists and the addresses in them, as they come from users and the environment. */
-#include "fuzz.h"
+#include "support/fuzz.h"
 
 #include "base/alloc.h"
 #include "core/session/client.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Requests of telpherd's control socket. */
-#include "fuzz.h"
+#include "support/fuzz.h"
 
 #include <stdio.h>
 

@@ -9,7 +9,7 @@
  * A step is a byte for what, low 4 bits, and for which connection or session, high 4 bits,
  * and what follows it.
  */
-#include "input.h"
+#include "support/input.h"
 
 #include <signal.h>
 #include <sys/epoll.h>

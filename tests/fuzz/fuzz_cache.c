@@ -4,7 +4,7 @@
  * the content, whose first byte stands for the number of devices. What is read and written
  * again is the same.
  */
-#include "fuzz.h"
+#include "support/fuzz.h"
 
 #include "daemon/cache/cache.h"
 #include "daemon/cache/entry.h"

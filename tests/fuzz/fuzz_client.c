@@ -10,10 +10,10 @@
  * A frame is its type, a number that chooses an id of the client's to begin with (0 =
  * none), two bytes of length, and the body. DATA goes by the bulk stream, filled up with zeros.
  */
-#include "fuzz_client.h"
+#include "support/fuzz_client.h"
 #include "base/container/map.h"
 
-#include "input.h"
+#include "support/input.h"
 
 #include <errno.h>
 #include <sys/eventfd.h>

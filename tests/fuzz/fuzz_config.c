@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Configuration files with settings of every type. */
-#include "fuzz.h"
+#include "support/fuzz.h"
 
 #include "base/compiler.h"
 #include "base/config/config.h"

@@ -8,8 +8,8 @@
  * A step is a type of message, two bytes of length, and the body. DATA goes by the bulk
  * stream, or that of another server (STEP_PEER), filled up with zeros. Types that are no message do what STEP_... says.
  */
-#include "driver.h"
-#include "input.h"
+#include "support/driver.h"
+#include "support/input.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Facts: records one by one, and the list of devices that libtelpher makes of them. */
-#include "fuzz.h"
+#include "support/fuzz.h"
 
 #include "api/api_int.h"
 #include "wire/facts.h"

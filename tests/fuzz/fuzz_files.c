@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Files of a build: what is read is written again as it was, and the check is right. */
-#include "fuzz.h"
+#include "support/fuzz.h"
 
 #include "wire/files.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Include lines: the walk ends and stays inside, a line that is found is also noticed by the
  * check for any, and a cleaned name stays as it is when cleaned again. */
-#include "fuzz.h"
+#include "support/fuzz.h"
 
 #include "base/text/include.h"
 

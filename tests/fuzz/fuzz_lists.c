@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Files of blocks and of edges that telpher-bench reads by -D indx and -N graph. */
-#include "fuzz.h"
+#include "support/fuzz.h"
 
 #include "bench/ranks/ranks_lists.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Specifications of log levels, as in TELPHER_LOG. */
-#include "fuzz.h"
+#include "support/fuzz.h"
 
 #include "base/trace/log.h"
 

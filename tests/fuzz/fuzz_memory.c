@@ -5,7 +5,7 @@
  * itself, 1 and 2 one of ours, changed at pairs of (place, bits); the second, how much of the
  * memory is wanted.
  */
-#include "fuzz.h"
+#include "support/fuzz.h"
 
 #include "base/trace/log.h"
 #include "core/comm/mem/mem.h"

@@ -3,7 +3,7 @@
  * Every decoder: the first byte is the type of the message, the rest is a body.
  * A body has one form only, so what is decoded must be encoded byte for byte.
  */
-#include "fuzz.h"
+#include "support/fuzz.h"
 
 #include "wire/messages.h"
 

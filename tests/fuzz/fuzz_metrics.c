@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* HTTP requests for telpherd's metrics, received a byte at a time. */
-#include "fuzz.h"
+#include "support/fuzz.h"
 
 #include "daemon/broker/admin/metrics.h"
 

@@ -6,7 +6,7 @@
  * comes: it touches no memory but what was named, each operation ends exactly once, and
  * when the rank is gone nothing is left.
  */
-#include "fuzz.h"
+#include "support/fuzz.h"
 
 #include <errno.h>
 #include <sched.h>

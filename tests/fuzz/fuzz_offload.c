@@ -3,7 +3,7 @@
  * Decoders of a worker (a launch: header, records, arguments of each kind, arrays) and of a
  * parent (the table of kernels). The first byte chooses.
  */
-#include "fuzz.h"
+#include "support/fuzz.h"
 
 #include "base/trace/log.h"
 #include "offload/worker/parts.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The preface, its answer and the challenge: what is accepted must be written again byte for byte. */
-#include "fuzz.h"
+#include "support/fuzz.h"
 
 #include "wire/frame.h"
 

@@ -6,7 +6,7 @@
  * calls of groups; this file stands in for libtelpher. Nothing may be read or written but what
  * was offered: sanitizers see the rest.
  */
-#include "input.h"
+#include "support/input.h"
 
 #include "base/alloc.h"
 #include "base/container/list.h"

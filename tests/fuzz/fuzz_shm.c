@@ -3,7 +3,7 @@
  * Data that a process of the same machine may write: a cell of a ring if the first byte is
  * even, else an address. Content taken from a cell must lie in the copy or in the ring.
  */
-#include "fuzz.h"
+#include "support/fuzz.h"
 
 #include "transport/shm/layout.h"
 

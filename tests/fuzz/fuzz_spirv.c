@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Modules of SPIR-V: the first four bytes are the number of the constant looked for. */
-#include "fuzz.h"
+#include "support/fuzz.h"
 
 #include "base/text/spirv.h"
 

@@ -3,7 +3,7 @@
  * A whole stream: the first byte says how finely the rest is cut, the rest is what a peer
  * sends. Frames are decoded, bulk content goes to blocks of just its size.
  */
-#include "fuzz.h"
+#include "support/fuzz.h"
 
 #include "base/trace/log.h"
 #include "core/session/stream.h"

@@ -4,7 +4,7 @@
  * or the content of records that are sealed with the right keys or a checksum, cut as their
  * first bytes say. Opened content must equal sealed content.
  */
-#include "fuzz.h"
+#include "support/fuzz.h"
 
 #include "base/trace/log.h"
 #include "transport/loop/test/loop.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Tokens of exported buffers, as they come from other programs. */
-#include "fuzz.h"
+#include "support/fuzz.h"
 
 #include "core/session/buffer_token.h"
 

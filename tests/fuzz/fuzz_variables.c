@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Texts of programs, in which variables are looked for. */
-#include "fuzz.h"
+#include "support/fuzz.h"
 
 #include "icd/copies/variables.h"
 

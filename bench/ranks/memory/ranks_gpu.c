@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Libraries of GPUs, loaded by name; see ranks_gpu.h. */
-#include "bench/ranks/ranks_gpu.h"
+#include "bench/ranks/memory/ranks_gpu.h"
 
 #include <dlfcn.h>
 
-#include "bench/ranks/ranks_memory.h"
+#include "bench/ranks/memory/ranks_memory.h"
 
 enum {
     CONTEXT = 1,

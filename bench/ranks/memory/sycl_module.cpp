@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // sycl::buffer for telpher-bench; see sycl_module.h. Needs SYCL 2020 with its OpenCL interoperation, or AdaptiveCpp.
-#include "bench/ranks/sycl_module.h"
+#include "bench/ranks/memory/sycl_module.h"
 
 #include <exception>
 #include <memory>

@@ -4,7 +4,7 @@
  * over the memory of its CPU. Ways that stage copy by SYCL, as a SYCL program does; the others
  * use the memory itself.
  */
-#include "bench/ranks/ranks_memory.h"
+#include "bench/ranks/memory/ranks_memory.h"
 
 #include <dlfcn.h>
 #include <limits.h>
@@ -15,7 +15,7 @@
 #include <telpher/interop/opencl.h>
 
 #include "bench/helper.h"
-#include "bench/ranks/sycl_module.h"
+#include "bench/ranks/memory/sycl_module.h"
 
 enum { BUFFERS_MAX = 8 };
 

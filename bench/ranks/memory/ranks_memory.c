@@ -3,7 +3,7 @@
  * Memories that patterns send from and receive into, by the names of -d, and which device of a
  * machine a rank takes. The libraries of devices are loaded when they are used.
  */
-#include "bench/ranks/ranks_memory.h"
+#include "bench/ranks/memory/ranks_memory.h"
 
 #include <CL/cl.h>
 #include <CL/cl_ext.h>

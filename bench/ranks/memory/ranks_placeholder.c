@@ -6,7 +6,7 @@
  * cl_mem_ext_ptr_t. It skips transfers of buffers that no kernel has written; the empty kernel
  * runs before each measured iteration, so that the driver cannot know.
  */
-#include "bench/ranks/ranks_memory.h"
+#include "bench/ranks/memory/ranks_memory.h"
 
 #include <CL/cl.h>
 #include <stdio.h>

@@ -5,7 +5,7 @@
  * host memory is pinned where that can be had. Beside the ways that know devices it shows
  * what those gain.
  */
-#include "bench/ranks/ranks_memory.h"
+#include "bench/ranks/memory/ranks_memory.h"
 
 #include <dlfcn.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The driver of fuzz_executor: see driver.h. */
-#include "../support/testdrv/td.h" /* first: it wants old calls, too */
+#include "../../support/testdrv/td.h" /* first: it wants old calls, too */
 
 #include "driver.h"
 #include "fuzz.h"
