@@ -317,6 +317,7 @@ join(const struct tp_comm_settings *s, const struct tp_config_list *transports,
                                 .lost_after = s->lost_ns,
                                 .copies = !s->shm_cma,
                                 .two_sided = boot->two_sided};
+    struct tp_mems_params memory = {.settings = mems};
     telpher_status status = agree_on_job(boot, &net.job, err);
 
     ctx->leave_ns = s->leave_ns;
@@ -325,26 +326,27 @@ join(const struct tp_comm_settings *s, const struct tp_config_list *transports,
     ctx->direct_min = s->direct_min;
     ctx->net_direct_min = s->net_direct_min;
     ctx->export_chunks = s->export_chunks;
-    if (status == TELPHER_OK) {
-        status = add_nets(ctx, transports, &net, err);
+    if (status != TELPHER_OK) {
+        return status; /* the caller destroys the context, here and below */
     }
-    if (status == TELPHER_OK) {
-        status = gather_addresses(ctx, boot, err);
+    status = add_nets(ctx, transports, &net, err);
+    if (status != TELPHER_OK) {
+        return status;
     }
-    if (status == TELPHER_OK) {
-        status = check_reach(ctx, err);
+    status = gather_addresses(ctx, boot, err);
+    if (status != TELPHER_OK) {
+        return status;
     }
-    if (status == TELPHER_OK) {
-        struct tp_mems_params params = {.settings = mems};
-
-        close_unneeded_nets(ctx);
-        tp_comm_peers_count_local(ctx);
-        ctx->crowded = ctx->local_size > sysconf(_SC_NPROCESSORS_ONLN);
-        params.local_rank = ctx->local_rank;
-        params.local_size = ctx->local_size;
-        status = tp_mems_create(&params, &ctx->mems, err);
+    status = check_reach(ctx, err);
+    if (status != TELPHER_OK) {
+        return status;
     }
-    return status;
+    close_unneeded_nets(ctx);
+    tp_comm_peers_count_local(ctx);
+    ctx->crowded = ctx->local_size > sysconf(_SC_NPROCESSORS_ONLN);
+    memory.local_rank = ctx->local_rank;
+    memory.local_size = ctx->local_size;
+    return tp_mems_create(&memory, &ctx->mems, err);
 }
 
 static telpher_status

@@ -79,11 +79,11 @@ struct tp_stream {
     _Atomic uint64_t sent, ack_sent, received;
 
     /* Order of taking: flush_lock, tx_lock. */
-    struct tp_mutex tx_lock;
+    struct tp_mutex tx_lock; /* frames that are put: tx, tx_numbers, sends_short */
     struct tp_buf tx; /* tx_lock: frames in order, sent after out */
     struct tp_session_numbers tx_numbers; /* tx_lock: sent, ack_sent */
     bool sends_short; /* tx_lock: headers of frames put */
-    struct tp_mutex flush_lock; /* held by the sending thread */
+    struct tp_mutex flush_lock; /* out; held by the thread that sends */
     struct tp_buf out; /* flush_lock: being sent */
     _Atomic size_t pending; /* [bytes] in tx and out */
     _Atomic bool kicked; /* a thread could not get flush_lock and did not wait */

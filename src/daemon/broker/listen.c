@@ -381,23 +381,28 @@ tp_broker_listen_all(struct tp_broker *b, struct tp_error *err)
     size_t controls;
 
     find_files(b);
-    if (status == TELPHER_OK) {
-        status = go_on_without(b, listen_control(b, err),
-                               err); /* first: it is there once clients are served */
+    if (status != TELPHER_OK) {
+        return status; /* the caller closes the listeners, here and below */
     }
-    if (status == TELPHER_OK) {
-        status = go_on_without(b, listen_metrics(b, err), err);
+    /* first: the control socket is there once clients are served */
+    status = go_on_without(b, listen_control(b, err), err);
+    if (status != TELPHER_OK) {
+        return status;
+    }
+    status = go_on_without(b, listen_metrics(b, err), err);
+    if (status != TELPHER_OK) {
+        return status;
     }
     controls = b->listener_count;
-    if (status == TELPHER_OK) {
-        status = go_on_without(b, listen_unix(b, err), err);
-    }
+    status = go_on_without(b, listen_unix(b, err), err);
     for (size_t i = 0; i < b->options->listen.count && status == TELPHER_OK; i++) {
         status = go_on_without(b, listen_tcp(b, b->options->listen.items[i], err), err);
     }
-    if (status == TELPHER_OK && b->listener_count == controls) {
-        status = tp_error_set(err, TELPHER_ERR_INVALID,
-                              "nothing to listen on: --socket none without --listen");
+    if (status != TELPHER_OK) {
+        return status;
     }
-    return status;
+    return b->listener_count != controls
+               ? TELPHER_OK
+               : tp_error_set(err, TELPHER_ERR_INVALID,
+                              "nothing to listen on: --socket none without --listen");
 }

@@ -70,7 +70,8 @@ struct tp_exec {
     bool drains; /**< its client knows DRAIN */
     bool client_is_far; /**< on another machine. Reader */
     tp_ns away_until; /**< end of the wait for the client; 0: it is connected. Reader */
-    struct tp_mutex control_lock; /**< messages of the broker are read one at a time */
+    struct tp_mutex
+        control_lock; /**< reading of the control socket: one message at a time */
     int wake_fd; /**< eventfd: wakes the reader */
     struct tp_map objects; /**< reader only */
     struct tp_map
@@ -104,11 +105,12 @@ struct tp_exec {
     struct tp_exec_printf *printf;
     struct tp_exec_watchdog *watchdog;
     struct tp_exec_cache *cache; /**< NULL: no cache */
-    struct tp_mutex guard_lock;
+    struct tp_mutex guard_lock; /**< guard_tried, guard: the guard is started once */
     bool guard_tried; /**< guard_lock */
     struct tp_exec_guard *guard; /**< of builds; NULL: the system cannot */
     struct tp_exec_store *store; /**< contents of included files */
-    struct tp_mutex done_lock;
+    struct tp_mutex
+        done_lock; /**< states of events, and the lists of what is not complete */
     struct tp_list queues; /**< done_lock */
     struct tp_list gates; /**< moves whose gate is closed; done_lock */
     struct tp_list user_events; /**< not yet set; done_lock */

@@ -81,6 +81,40 @@ static const struct tp_exec_transfers_handler transfers_handler = {
     .leave = leave_watch,
     .lost = handle_stream_loss};
 
+/* Threads for builds, and staging for content, all charged to the session's host memory. */
+static telpher_status
+create_staging(struct tp_exec *x)
+{
+    telpher_status status = tp_pool_create("build", TP_EXEC_POOL_THREADS, &x->pool);
+
+    if (status != TELPHER_OK) {
+        return status;
+    }
+    status = tp_host_staging_create(TP_EXEC_PAGE, STAGING_KEEP, &x->page);
+    if (status != TELPHER_OK) {
+        return status;
+    }
+    status = tp_host_staging_create(TP_WIRE_INLINE_MAX, STAGING_KEEP, &x->staging);
+    if (status != TELPHER_OK) {
+        return status;
+    }
+    status = tp_host_staging_create(TP_EXEC_DIRECT_MAX, MIDDLE_KEEP, &x->middle);
+    if (status != TELPHER_OK) {
+        return status;
+    }
+    status = tp_exec_transfers_create(&transfers_handler, x, &x->transfers);
+    if (status != TELPHER_OK) {
+        return status;
+    }
+    tp_host_staging_set_budget(x->page, &x->host);
+    tp_host_staging_set_budget(x->staging, &x->host);
+    tp_host_staging_set_budget(x->middle, &x->host);
+    tp_exec_transfers_set_budget(x->transfers, &x->host);
+    tp_exec_transfers_set_spin(x->transfers, x->bulk_spin_ns);
+    tp_exec_transfers_set_silence(x->transfers, x->limits.peer_silence_ns);
+    return TELPHER_OK;
+}
+
 telpher_status
 tp_exec_prepare(struct tp_exec *x)
 {
@@ -106,35 +140,16 @@ tp_exec_prepare(struct tp_exec *x)
     tp_map_init(&x->regions);
     tp_mutex_init(&x->control_lock);
     x->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    status = x->wake_fd < 0 ? TELPHER_ERR_LIMIT : TELPHER_OK;
-    if (status == TELPHER_OK) {
-        status = tp_pool_create("build", TP_EXEC_POOL_THREADS, &x->pool);
+    if (x->wake_fd < 0) {
+        return TELPHER_ERR_LIMIT; /* the process ends, here and below */
     }
-    if (status == TELPHER_OK) {
-        status = tp_host_staging_create(TP_EXEC_PAGE, STAGING_KEEP, &x->page);
+    status = create_staging(x);
+    if (status != TELPHER_OK) {
+        return status;
     }
-    if (status == TELPHER_OK) {
-        status = tp_host_staging_create(TP_WIRE_INLINE_MAX, STAGING_KEEP, &x->staging);
+    status = tp_exec_printf_create(x, &x->printf);
+    if (status != TELPHER_OK) {
+        return status;
     }
-    if (status == TELPHER_OK) {
-        status = tp_host_staging_create(TP_EXEC_DIRECT_MAX, MIDDLE_KEEP, &x->middle);
-    }
-    if (status == TELPHER_OK) {
-        status = tp_exec_transfers_create(&transfers_handler, x, &x->transfers);
-    }
-    if (status == TELPHER_OK) {
-        tp_host_staging_set_budget(x->page, &x->host);
-        tp_host_staging_set_budget(x->staging, &x->host);
-        tp_host_staging_set_budget(x->middle, &x->host);
-        tp_exec_transfers_set_budget(x->transfers, &x->host);
-        tp_exec_transfers_set_spin(x->transfers, x->bulk_spin_ns);
-        tp_exec_transfers_set_silence(x->transfers, x->limits.peer_silence_ns);
-    }
-    if (status == TELPHER_OK) {
-        status = tp_exec_printf_create(x, &x->printf);
-    }
-    if (status == TELPHER_OK) {
-        status = tp_exec_watchdog_create(x, &x->watchdog);
-    }
-    return status;
+    return tp_exec_watchdog_create(x, &x->watchdog);
 }

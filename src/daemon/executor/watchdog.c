@@ -37,8 +37,8 @@
 struct tp_exec_watchdog {
     struct tp_exec *x;
     tp_ns timeout; /* 0 = none */
-    struct tp_mutex lock;
-    struct tp_cond wake;
+    struct tp_mutex lock; /* changes of armed, with wake */
+    struct tp_cond wake; /* signals armed */
     _Atomic bool armed; /* changed under lock */
     uint64_t progress_seen; /* this and the following: watchdog only */
     tp_ns progress_time;

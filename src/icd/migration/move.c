@@ -667,7 +667,7 @@ tp_icd_mem_use(struct tp_icd_op *op, const struct tp_icd_use *use)
     uint32_t here = op->q->session_index;
     bool needs_content = use->how != 0 && !is_overwritten(op, use);
     struct tp_icd_span span = span_of(use);
-    cl_int err = CL_SUCCESS;
+    cl_int err;
 
     tp_icd_mem_ensure(use->mem, root->ctx, here);
     if (dir == NULL) {
@@ -678,20 +678,22 @@ tp_icd_mem_use(struct tp_icd_op *op, const struct tp_icd_use *use)
     }
     if (needs_content) {
         err = bring(op, root, span, (use->how & TP_ICD_USE_WHOLE) == 0);
-        if (err == CL_SUCCESS && !changes_elsewhere(root, here, span)) {
+        if (err != CL_SUCCESS) {
+            return err;
+        }
+        if (!changes_elsewhere(root, here, span)) {
             tp_ranges_change(&dir->where, span.from, span.to, UINT64_MAX, bit_of(here));
         }
     }
-    if (err == CL_SUCCESS) {
-        err = wait_for(op, &dir->copies[here].arriving, span);
+    err = wait_for(op, &dir->copies[here].arriving, span);
+    if (err != CL_SUCCESS || (use->how & TP_ICD_USE_WRITE) == 0) {
+        return err;
     }
-    if (err == CL_SUCCESS && (use->how & TP_ICD_USE_WRITE) != 0) {
-        err = reserve_writer(root, here);
+    err = reserve_writer(root, here);
+    if (err != CL_SUCCESS) {
+        return err;
     }
-    if (err == CL_SUCCESS && (use->how & TP_ICD_USE_WRITE) != 0) {
-        err = wait_for(op, &dir->copies[here].leaving, span);
-    }
-    return err;
+    return wait_for(op, &dir->copies[here].leaving, span);
 }
 
 void

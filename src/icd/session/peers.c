@@ -203,24 +203,28 @@ connect_one(struct tp_icd_session *from, struct tp_icd_session *to, uint32_t num
                                          .key = {sizeof(key), key}};
     telpher_status status = tp_random_bytes(key, sizeof(key));
 
-    if (status == TELPHER_OK) {
-        status = tp_random_bytes(name, sizeof(name));
+    if (status != TELPHER_OK) {
+        goto wipe_key;
     }
-    if (status == TELPHER_OK) {
-        status =
-            tp_icd_peer_request(to, TP_WIRE_PEER_ACCEPT, accept.request, &accept, text);
+    status = tp_random_bytes(name, sizeof(name));
+    if (status != TELPHER_OK) {
+        goto wipe_key;
     }
-    if (status == TELPHER_OK) {
-        tp_icd_peer_address(to, from, text, address, sizeof(address));
-        *ret_unix = is_unix(address);
-        if (tp_icd_settings.peer == TP_ICD_PEER_TCP && is_unix(address)) {
-            (void)snprintf(text, 256, "%.200s is not a TCP address", address);
-            status = TELPHER_ERR_UNREACHABLE;
-        }
+    status =
+        tp_icd_peer_request(to, TP_WIRE_PEER_ACCEPT, accept.request, &accept, text);
+    if (status != TELPHER_OK) {
+        goto wipe_key;
     }
-    if (status == TELPHER_OK) {
-        status = connect_to(from, number, name, key, address, text);
+    tp_icd_peer_address(to, from, text, address, sizeof(address));
+    *ret_unix = is_unix(address);
+    if (tp_icd_settings.peer == TP_ICD_PEER_TCP && is_unix(address)) {
+        (void)snprintf(text, 256, "%.200s is not a TCP address", address);
+        status = TELPHER_ERR_UNREACHABLE;
+        goto wipe_key;
     }
+    status = connect_to(from, number, name, key, address, text);
+
+wipe_key:
     explicit_bzero(key, sizeof(key));
     return status;
 }

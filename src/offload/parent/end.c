@@ -77,6 +77,7 @@ end_together(struct tp_offload_group *g, struct tp_error *err)
 {
     const struct tp_offload_agreement call = {.call = TP_OFFLOAD_END};
     telpher_status status = tp_offload_group_agree(g, &call, err);
+    MPI_Comm inter;
 
     tp_mutex_lock(&tp_offload_lock);
     tp_offload_watch_remove(g);
@@ -85,20 +86,23 @@ end_together(struct tp_offload_group *g, struct tp_error *err)
     } else if (status == TELPHER_OK && g->rank == 0) {
         status = tp_offload_group_send_end(g, g->next++, false, err);
     }
-    if (status == TELPHER_OK) {
-        await_end(g);
+    if (status != TELPHER_OK) {
+        goto unlock;
     }
-    tp_mutex_unlock(&tp_offload_lock);
-    if (status == TELPHER_OK && g->lost) {
+    await_end(g);
+    if (g->lost) {
         status = tp_offload_group_error_lost(g, err);
     }
-    if (status == TELPHER_OK) {
-        MPI_Comm inter = g->inter;
 
-        disconnect(g);
-        tp_offload_comm_gone(inter);
+unlock:
+    tp_mutex_unlock(&tp_offload_lock);
+    if (status != TELPHER_OK) {
+        return status;
     }
-    return status;
+    inter = g->inter;
+    disconnect(g);
+    tp_offload_comm_gone(inter);
+    return TELPHER_OK;
 }
 
 /* The workers are running, but their state is unknown. */

@@ -210,29 +210,39 @@ open_root(const struct tp_comm_settings *s, tp_ns timeout, struct tp_bootstrap *
     telpher_status status =
         read_number("TELPHER_SIZE", s->size, TP_BOOTSTRAP_RANKS_MAX, &boot->size, err);
 
-    if (status == TELPHER_OK && boot->size == 0) {
-        status =
-            tp_error_set(err, TELPHER_ERR_INVALID,
-                         "TELPHER_SIZE is 0: set it to the number of ranks of the job");
+    if (status != TELPHER_OK) {
+        return status;
     }
-    if (status == TELPHER_OK) {
-        status = read_number("TELPHER_RANK", s->rank, boot->size - 1, &boot->rank, err);
+    if (boot->size == 0) {
+        return tp_error_set(
+            err, TELPHER_ERR_INVALID,
+            "TELPHER_SIZE is 0: set it to the number of ranks of the job");
     }
-    if (status == TELPHER_OK && s->root_by != 0 && boot->rank == 0) {
+    status = read_number("TELPHER_RANK", s->rank, boot->size - 1, &boot->rank, err);
+    if (status != TELPHER_OK) {
+        return status;
+    }
+    if (s->root_by != 0 && boot->rank == 0) {
         status = tp_bootstrap_server_start(s->root, boot->size, s->job, timeout,
                                            &boot->root, err);
+        if (status != TELPHER_OK) {
+            goto err_close;
+        }
     }
-    if (status == TELPHER_OK) {
-        status = connect_root(boot, s->root, err);
-    }
-    if (status == TELPHER_OK) {
-        status = say_hello(boot, s->job, err);
-    }
+    status = connect_root(boot, s->root, err);
     if (status != TELPHER_OK) {
-        close_root(boot);
+        goto err_close;
+    }
+    status = say_hello(boot, s->job, err);
+    if (status != TELPHER_OK) {
+        goto err_close;
     }
     boot->gather = gather_root;
     boot->close = close_root;
+    return TELPHER_OK;
+
+err_close:
+    close_root(boot);
     return status;
 }
 

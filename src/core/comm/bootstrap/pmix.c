@@ -79,8 +79,8 @@ load(void)
 
 /** Result of a library call in its own thread; it may arrive after our timeout. */
 struct answer {
-    struct tp_mutex lock;
-    struct tp_cond changed;
+    struct tp_mutex lock; /* all members below */
+    struct tp_cond changed; /* signals over */
     unsigned refs; /* our reference, and the library's until it called back */
     bool over;
     pmix_status_t status;

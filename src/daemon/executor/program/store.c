@@ -23,8 +23,8 @@ struct tp_exec_content {
 };
 
 struct tp_exec_store {
-    struct tp_mutex lock;
-    struct tp_budget *budget;
+    struct tp_mutex lock; /* map, list, bytes, and uses of all contents */
+    struct tp_budget *budget; /* set once */
     struct tp_map map; /* by the first bytes of the digest */
     struct tp_list list; /* the oldest first */
     uint64_t bytes;
