@@ -19,6 +19,8 @@ telpher_check(check_includes_self_test scripts/check/includes --self-test)
 telpher_check(check_words scripts/check/words --baseline scripts/words-baseline README.md ARCHITECTURE.md CHANGELOG.md
   CONTRIBUTING.md SECURITY.md docs src include tools bench examples scripts python tests)
 telpher_check(check_words_self_test scripts/check/words --self-test)
+telpher_check(check_structure scripts/check/structure)
+telpher_check(check_structure_self_test scripts/check/structure --self-test)
 telpher_check(check_help scripts/check/help)
 telpher_check(check_reference scripts/reference check)
 if(EXISTS ${PROJECT_SOURCE_DIR}/include/telpher)
