@@ -216,13 +216,13 @@ void tp_ampi_type_unref(MPI_Datatype type);
 /* Tags of collective messages from here on belong to comm.c. */
 #define TP_AMPI_TAG_OWN 0x7ff00000
 
-/* Return an error class; errors have been reported. @param collective  the messages match those
- * of collectives only. Tags of collectives may have all 31 bits. */
+/* They return an error class and have called the error handler. @param collective  true: matches
+ * only messages of collective calls, whose tags may have all 31 bits */
 int tp_ampi_send(struct tp_ampi_comm *comm, bool collective, const void *buf,
                  size_t count, MPI_Datatype type, int to, int tag);
 int tp_ampi_recv(struct tp_ampi_comm *comm, bool collective, void *buf, size_t count,
                  MPI_Datatype type, int from, int tag, MPI_Status *status);
-/** @param ret  NULL is given if the send is complete already: tp_ampi_wait() takes it */
+/** @param ret  set to NULL if the send is complete already; tp_ampi_wait() accepts that */
 int tp_ampi_isend(struct tp_ampi_comm *comm, bool collective, const void *buf,
                   size_t count, MPI_Datatype type, int to, int tag,
                   struct tp_ampi_request **ret);

@@ -14,7 +14,7 @@ struct tp_ampi_info *tp_ampi_info_dup(const struct tp_ampi_info *info);
 /** An empty one. @return NULL: no memory */
 struct tp_ampi_info *tp_ampi_info_create(void);
 void tp_ampi_info_destroy(struct tp_ampi_info *info);
-/** The text of a key. NULL: there is none. */
+/** The value of @p key. NULL: there is none. */
 const char *tp_ampi_info_find(const struct tp_ampi_info *info, const char *key);
 /** Gives the program a handle. Takes @p info, also with an error. @return an error class */
 int tp_ampi_info_give(struct tp_ampi_info *info, MPI_Info *ret);

@@ -42,7 +42,7 @@ tp_sandbox_begin(void)
     (void)prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
     (void)setrlimit(RLIMIT_CORE, &none);
     (void)signal(SIGPIPE, SIG_IGN);
-    (void)signal(SIGXFSZ, SIG_IGN); /* a log in a file takes no more lines */
+    (void)signal(SIGXFSZ, SIG_IGN); /* a write beyond RLIMIT_FSIZE fails */
 }
 
 static telpher_status

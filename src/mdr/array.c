@@ -340,7 +340,7 @@ tp_mdr_arrays_fini(telpher_mdr *mdr)
             run_all(mdr, a, mdr->classes[a->proxy.class_id]->destroy, NULL, 0);
         }
     }
-    cursor = 0; /* `destroy` may look at objects of other arrays */
+    cursor = 0; /* after all `destroy`, which may use other arrays */
     while (tp_map_next(&mdr->arrays, &cursor, NULL, &value)) {
         free_array(value);
     }

@@ -123,8 +123,7 @@ tp_mdr_lights_cancel(telpher_mdr *mdr)
 {
     drop_starved(mdr);
     for (size_t i = 0; i < mdr->lights.count; i++) {
-        if (mdr->lights.all[i]
-                .busy) { /* no wait returns but with CANCELED, so it ends */
+        if (mdr->lights.all[i].busy) { /* every wait returns CANCELED, so it ends */
             tp_lights_resume(&mdr->lights, &mdr->lights.all[i]);
         }
     }

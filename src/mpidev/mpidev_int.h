@@ -197,7 +197,7 @@ telpher_status tp_mpidev_content_init(void);
 
 /* ---- probe.c: messages that a probe had to take from MPI ---- */
 
-/** A message as long as an envelope, which a probe has received to learn its length. */
+/** A message that MPI_Probe received because it may be an envelope, which has the length. */
 struct tp_mpidev_found {
     struct tp_mpidev_found *next;
     MPI_Comm comm;

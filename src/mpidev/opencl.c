@@ -66,7 +66,7 @@ first_device(cl_context context)
                : NULL;
 }
 
-/* From now on the address is a device's in MPI calls. */
+/* From now on MPI calls treat the address as device memory. */
 static void
 know(cl_context context, cl_device_id device, void *pointer, size_t bytes)
 {

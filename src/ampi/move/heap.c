@@ -104,7 +104,7 @@ give_pages(struct tp_ampi_heap *heap, char *at, size_t bytes)
     struct span *span = (struct span *)(void *)at, *before = NULL;
     struct span **link = &heap->spans;
 
-    (void)madvise(at, bytes, MADV_DONTNEED); /* they are 0 when they are read again */
+    (void)madvise(at, bytes, MADV_DONTNEED); /* the kernel frees them; reads find 0 */
     while (*link != NULL && (char *)*link < at) {
         before = *link;
         link = &before->next;

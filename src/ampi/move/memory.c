@@ -153,7 +153,7 @@ settle_libc(void)
 
 /* ---- the loader's list ---- */
 
-/* Libraries that keep memory for the whole process, also when a rank calls them. */
+/* Libraries whose allocations belong to the process, even if a rank calls them. */
 static bool
 is_other(const char *name)
 {

@@ -39,7 +39,7 @@ struct tp_ampi_report {
 bool tp_ampi_memory_start(uint32_t ranks, char **argv);
 /** The heap of a rank of the world, made new. */
 struct tp_ampi_heap *tp_ampi_memory_heap(uint32_t rank);
-/** The lowest address of its stack, with the guard. */
+/** The lowest address of its stack, guard pages included. */
 char *tp_ampi_memory_stack(uint32_t rank, size_t *ret_bytes);
 /** Protects the lowest pages of its stack, so that an overflow does not reach its heap. */
 void tp_ampi_memory_guard(uint32_t rank);

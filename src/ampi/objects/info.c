@@ -142,7 +142,7 @@ find(MPI_Info handle)
     return info;
 }
 
-/* The same, with a key of a length that is allowed. */
+/* The same; also checks that the key is not too long. */
 static struct tp_ampi_info *
 find_with_key(MPI_Info handle, const char *key, int *ret_error)
 {

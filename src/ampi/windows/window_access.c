@@ -526,7 +526,7 @@ make_request(MPI_Request *ret)
     return req;
 }
 
-/* @param out, in  sides of the origin, or NULL */
+/* Starts an access. @param out, in  what the origin sends and receives, or NULL */
 static int
 begin(MPI_Win handle, enum tp_ampi_wish wish, const struct side *out,
       const struct side *in, int target, MPI_Aint disp, int count, MPI_Datatype type,

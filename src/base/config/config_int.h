@@ -27,8 +27,8 @@ struct tp_config_setting *tp_config_find(const struct tp_config *config,
 
 /** True if some component of Telpher has the setting @p name: known_settings.c. */
 bool tp_config_is_known(const char *name);
-/** The known setting nearest to @p name that is nearer than *distance, which is lowered;
- *  else @p nearest. */
+/** The known setting whose name is less than *distance edits from @p name, and sets
+ *  *distance to its edits; @p nearest if there is none. */
 const char *tp_config_nearest_known(const char *name, unsigned *distance,
                                     const char *nearest);
 /** True if both names mean the same setting. */

@@ -33,9 +33,9 @@ struct tp_comm_handler {
     struct tp_credits *flows; /* by rank; NULL: it never had a limit */
 };
 
-/** A message came from @p rank. @return false: it was sent without a credit */
+/** Counts a message received from @p rank. @return false: it was sent without a credit */
 bool tp_message_receive_credit(const struct tp_comm_handler *h, uint32_t rank);
-/** One was consumed; the sender hears of it in batches. */
+/** Counts a consumed message; credits return to the sender in batches. */
 void tp_message_return_credit(struct tp_comm_peer *peer, uint32_t handler);
 /** NULL is fine. */
 void tp_message_free_handlers(struct tp_comm_handler *handlers);

@@ -11,7 +11,7 @@
 #include "base/compiler.h"
 #include "base/os/clock.h"
 
-#define SILENCE (10 * TP_CLOCK_S) /* of a machine, until its side counts as lost */
+#define SILENCE (10 * TP_CLOCK_S) /* without an answer of a machine: it is lost */
 #define LOOK TP_CLOCK_S /* how often that is checked */
 #define LINGER (2 * TP_CLOCK_S) /* for the last bytes when a side has closed */
 

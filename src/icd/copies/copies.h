@@ -29,7 +29,7 @@ bool tp_icd_copies_put(struct tp_icd_session *session, uint16_t type, const void
 bool tp_icd_copies_on_done(struct tp_icd_session *session,
                            const struct tp_wire_done *msg, const uint8_t *body,
                            const uint8_t *end);
-/** Handles a reply before a waiting request gets it. @return true: no request need wait */
+/** Handles a reply to a frame of the copies. @return false: a waiting request gets it */
 bool tp_icd_copies_on_reply(struct tp_icd_session *session, uint64_t id,
                             int32_t status);
 /** Handles text of a kernel: the program sees it, so the kernel cannot run again. */
@@ -45,7 +45,7 @@ bool tp_icd_copies_keep_source(struct tp_icd_session *session,
 bool tp_icd_copies_hold_source(const struct tp_icd_session *session);
 /** True while the program must not add frames: too many wait for their commit. */
 bool tp_icd_copies_are_full(const struct tp_icd_session *session);
-/** Gives up the copies of a session, which goes on without. */
+/** Ends the copies of a session, which goes on without them. */
 void tp_icd_copies_stop(struct tp_icd_session *session, const char *why);
 /** Handles the loss of a session. @return true: another session has taken its place */
 bool tp_icd_copies_lost(struct tp_icd_session *session);

@@ -29,8 +29,8 @@ void tp_icd_peer_arrange(struct tp_icd_session *a, struct tp_icd_session *b);
  *  @param ret_text gives an address, or why not */
 telpher_status tp_icd_peer_request(struct tp_icd_session *session, uint16_t type,
                                    uint64_t id, const void *msg, char ret_text[256]);
-/** Writes the address by which others reach a server: as it said (@p own), else as this
- *  process does. @param from the server that connects; NULL: not known */
+/** Writes the address at which another server reaches this one: @p own if the server named
+ *  one (--peer-address), else the address that this process uses. @param from the server that connects; NULL: not known */
 void tp_icd_peer_address(const struct tp_icd_session *session,
                          const struct tp_icd_session *from, const char *own, char *dst,
                          size_t cap);

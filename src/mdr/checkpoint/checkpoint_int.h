@@ -10,9 +10,9 @@
 enum { TP_MDR_PATH_BYTES = TP_MDR_FOLDER_BYTES + 64 };
 
 enum tp_mdr_save_step {
-    TP_MDR_WRITE, /**< each process its part */
-    TP_MDR_CHECK, /**< of the parts each process some: are they as they were written? */
-    TP_MDR_READ, /**< all parts, which are good */
+    TP_MDR_WRITE, /**< each process writes its part */
+    TP_MDR_CHECK, /**< each process verifies the checksums of some parts */
+    TP_MDR_READ, /**< each process takes its objects from all parts */
 };
 
 /** Request of process 0 to all, in a message of kind SAVE. */

@@ -122,7 +122,7 @@ conclude(struct tp_offload_group *g, struct tp_error *err)
             "different roots or sizes: all of them must make the same call",
             g->workers);
     }
-    if (g->agreed[ENDED] != 0) { /* not what came since: another parent may be ahead */
+    if (g->agreed[ENDED] != 0) { /* not g->ended: a later call may have set it */
         return tp_error_set(err, TELPHER_ERR_PEER_LOST,
                             "the workers were told to end (kernel \"\")");
     }

@@ -27,7 +27,7 @@ telpher_status tp_rma_link_launch(telpher_rma_job *job,
                                   const telpher_rma_kernel *kernel, void *data,
                                   telpher_rma_outcome *outcome, telpher_error *err);
 
-/** The ranks have returned here. After a failure waits for the grid, and asks who waited. */
+/** After all ranks returned: a failed launch waits for the grid and reports its waits. */
 void tp_rma_link_settle(struct tp_rma_run *run);
 
 /** Pokes those of a worker's ranks whose GPU wants something. */

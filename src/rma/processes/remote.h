@@ -115,7 +115,7 @@ tp_rma_is_of_launch(const struct tp_rma_world *w, const telpher_rma_command *c)
 /** Where the data of a put or of an answer to a get belongs, or NULL. */
 void *tp_rma_command_place(struct tp_rma_remote *r, uint32_t process,
                            const telpher_rma_command *c, size_t len);
-/** Does what it asks for, if it is of this launch or a hello. */
+/** Executes a command that arrived, if it is of this launch or a HELLO. */
 void tp_rma_command_take(struct tp_rma_world *w, uint32_t process,
                          struct tp_rma_delivery *d);
 /** Fails the launch, since no process that works would send this. */

@@ -49,8 +49,8 @@ enum tp_tcp_frame_type {
     TP_TCP_EAGER_FRAME = 1,
     TP_TCP_CONTROL_FRAME, /* the engine's frame as a header; data of id 0 */
     TP_TCP_DATA_FRAME, /* of rendezvous */
-    TP_TCP_YOURS_FRAME, /* to the higher rank: use the connection that you made */
-    TP_TCP_MINE_FRAME, /* to the higher rank: I am making a connection, use that */
+    TP_TCP_YOURS_FRAME, /* to the higher rank: we both use your connection */
+    TP_TCP_MINE_FRAME, /* to the higher rank: I connect; we both use mine */
 };
 
 /** First bytes on a connection. */

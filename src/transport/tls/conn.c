@@ -358,7 +358,7 @@ allocate_input(struct tls *t)
     return t->rx.buf != NULL ? TELPHER_OK : TELPHER_ERR_NO_MEMORY;
 }
 
-/* Receives @p missing bytes or more. No opened content may wait in the buffer. */
+/* Receives @p missing bytes or more. No decrypted content may be in the buffer. */
 static telpher_status
 receive_bytes(struct tls *t, size_t missing, bool *ret_drained)
 {

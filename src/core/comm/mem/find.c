@@ -104,7 +104,7 @@ tp_mems_known_add(struct tp_mems *mems, const struct tp_device_memory *memory,
             (mems->known_count - at) * sizeof(*mems->known));
     mems->known[at] = (struct tp_mems_known){.memory = *memory, .allocated = allocated};
     mems->known_count++;
-    forget_all(mems); /* the cache may hold a domain's own answer for it */
+    forget_all(mems); /* the cache may hold an older answer for these addresses */
     return TELPHER_OK;
 }
 

@@ -19,7 +19,7 @@ enum {
     COUNT_MAX = 16,
     BLOCK = CHUNK_MAX * COUNT_MIN,
     DEPTH = 4, /* copies in flight in one measurement */
-    GAIN_PERCENT = 8, /* of the best speed, not worth twice the memory */
+    GAIN_PERCENT = 8, /* a larger chunk must be so much faster */
     SIZES = 5, /* CHUNK_MIN, doubled each time, up to CHUNK_MAX */
     PROBE_BYTES = 4096,
 };

@@ -21,7 +21,7 @@ tp_comm_window_count(telpher_context *ctx, uint64_t b, uint32_t times)
 /** All notifications queued after the same delivery. */
 struct tally {
     struct tp_comm_delivery base;
-    struct tp_map times; /* number of notifications, by a header's b */
+    struct tp_map times; /* window and tag (a header's b) to a count */
 };
 
 static void

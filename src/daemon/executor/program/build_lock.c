@@ -34,7 +34,8 @@ open_file(void)
         const char *folder = getenv(places[i][0]);
 
         if (folder != NULL && folder[0] == '/') {
-            int n = snprintf(name, sizeof(name), "%s%s/" FILE_NAME, folder, places[i][1]);
+            int n =
+                snprintf(name, sizeof(name), "%s%s/" FILE_NAME, folder, places[i][1]);
 
             return n > 0 && (size_t)n < sizeof(name)
                        ? open(name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600)
@@ -60,8 +61,7 @@ place_of(const struct tp_exec_build *build, const char *options)
 int
 tp_exec_build_lock(const struct tp_exec_build *build, const char *options)
 {
-    struct flock lock = {
-        .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_len = 1};
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_len = 1};
     tp_ns deadline = tp_clock_deadline(WAIT_TIME);
     int fd;
 
