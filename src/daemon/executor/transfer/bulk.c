@@ -85,7 +85,8 @@ tp_exec_bulk_break(struct tp_exec_bulk *b, telpher_status status)
     tp_stream_break(b->stream, status);
 }
 
-/* Makes the stream available to READs; those that waited for a stream come first. */
+/* Makes the stream available to READs; those that waited for a stream come first. The sender goes
+ * on with them, because they call the driver: the caller may hold a lock. */
 static void
 enter(struct tp_exec_bulk *b)
 {
@@ -97,7 +98,8 @@ enter(struct tp_exec_bulk *b)
     while ((first = tp_list_pop_front(&all->orphans)) != NULL) {
         tp_exec_transfer_poke(tp_list_entry(first, struct tp_exec_transfer, wait_link));
     }
-    tp_exec_transfers_drive(all);
+    b->drives = true;
+    tp_cond_signal(&b->wake);
     tp_mutex_unlock(&all->lock);
 }
 

@@ -188,7 +188,10 @@ tp_exec_bulk_send(void *arg)
 
     tp_mutex_lock(&all->lock);
     while (!b->stop && status == TELPHER_OK) {
-        if (!send_next(b, &status)) {
+        if (b->drives) {
+            b->drives = false;
+            tp_exec_transfers_drive(all);
+        } else if (!send_next(b, &status)) {
             wait_for_chunks(b);
         }
     }

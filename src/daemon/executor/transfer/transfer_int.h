@@ -99,6 +99,7 @@ struct tp_exec_bulk {
     struct tp_exec_transfer
         *landing; /**< receiver only: transfer of the current frame */
     bool busy; /**< a thread is sending; lock */
+    bool drives; /**< the sender must drive transfers that waited for it; lock */
     bool rest; /**< the sender must flush bytes left by offer_chunk(); lock */
     bool stop; /**< lock */
     bool ended; /**< its threads have been joined; caller only */
