@@ -11,6 +11,7 @@
  * after it with that after the group.
  */
 #include "icd/copies/copies_int.h"
+#include "icd/copies/spans.h"
 #include "icd/icd.h"
 #include "icd/migration/migration.h"
 #include "icd/session/peers.h"
@@ -18,8 +19,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/compiler.h"
-#include "base/trace/log.h"
 
 /* ---- content of sources and sinks ----------------------------------------------------------- */
 
@@ -235,12 +234,11 @@ put_haul(struct tp_icd_copies *c, const struct tp_copies_haul *haul, uint64_t he
     tp_icd_put_now(c->twin, TP_WIRE_PULL, &pull);
 }
 
-/** Sends a range to its shadow. @return false: no memory, or the servers do not reach each
+/** Sends a span to its shadow. @return false: no memory, or the servers do not reach each
  *  other */
 static bool
-haul_off(struct tp_icd_copies *c, const struct tp_copies_write *write)
+haul_off(struct tp_icd_copies *c, const struct _cl_mem *root, struct tp_icd_span span)
 {
-    struct _cl_mem *root = write->root;
     struct tp_copies_context *ctx = tp_map_get(&c->contexts, root->ctx->obj.id);
     uint32_t peer = tp_icd_peer_number(c->session, c->twin);
     struct tp_copies_shadow *shadow = ensure_shadow(c, root);
@@ -255,7 +253,7 @@ haul_off(struct tp_icd_copies *c, const struct tp_copies_write *write)
                                     .mem = root->obj.id,
                                     .shadow = shadow->id,
                                     .queue = ctx->there,
-                                    .span = write->span,
+                                    .span = span,
                                     .is_image = root->image != NULL};
     if (haul->is_image) {
         (void)tp_icd_whole_image(root, haul->region);
@@ -269,39 +267,83 @@ haul_off(struct tp_icd_copies *c, const struct tp_copies_write *write)
     return true;
 }
 
-/** Sends what the commands of the group wrote in a buffer, once. */
-static bool
-haul_root(struct tp_icd_copies *c, struct tp_map *seen)
-{
-    struct tp_copies_write *write;
-    size_t cursor = 0;
-    uint64_t id;
-    bool ok = true;
+/** The bytes of a buffer or image that commands of a group wrote. */
+struct written {
+    const struct _cl_mem *root;
+    struct tp_ranges bytes;
+};
 
-    while (tp_map_next(seen, &cursor, &id, (void **)&write)) {
-        ok = ok && haul_off(c, write);
-        tp_free(write);
+/** @return what is written in an object; NULL: no memory */
+static struct written *
+find_written(struct tp_map *all, const struct _cl_mem *root)
+{
+    struct written *w = tp_map_get(all, root->obj.id);
+
+    if (w != NULL) {
+        return w;
     }
-    return ok;
+    w = tp_zalloc(sizeof(*w), "copies");
+    if (w == NULL || tp_ranges_init(&w->bytes, root->size, 0) != TELPHER_OK ||
+        tp_map_put(all, root->obj.id, w) != TELPHER_OK) {
+        if (w != NULL) {
+            tp_ranges_fini(&w->bytes);
+        }
+        tp_free(w);
+        return NULL;
+    }
+    w->root = root;
+    return w;
 }
 
-/** Adds a range to those of its buffer: one from the first byte to the last. */
+/** Collects what the commands that have ended wrote. @return false: no memory */
 static bool
-join_range(struct tp_map *seen, const struct tp_copies_write *write)
+collect_written(const struct tp_icd_copies *c, struct tp_map *all)
 {
-    struct tp_copies_write *all = tp_map_get(seen, write->root->obj.id);
+    tp_list_for_each_entry(const struct tp_copies_entry, e, &c->log, link) {
+        for (size_t i = 0; i < e->write_count && e->done; i++) {
+            struct written *w = find_written(all, e->writes[i].root);
 
-    if (all != NULL) {
-        all->span.from = TP_MIN(all->span.from, write->span.from);
-        all->span.to = TP_MAX(all->span.to, write->span.to);
-        return true;
-    }
-    all = tp_memdup(write, sizeof(*write), "copies");
-    if (all == NULL || tp_map_put(seen, write->root->obj.id, all) != TELPHER_OK) {
-        tp_free(all);
-        return false;
+            if (w == NULL ||
+                tp_copies_spans_add(&w->bytes, e->writes[i].span) != TELPHER_OK) {
+                return false;
+            }
+        }
     }
     return true;
+}
+
+/** Sends what is written in an object. @return false: see haul_off */
+static bool
+haul_spans(struct tp_icd_copies *c, const struct written *w)
+{
+    struct tp_icd_span spans[TP_COPIES_SPANS_MAX];
+    size_t count = tp_copies_spans_list(&w->bytes, spans);
+
+    for (size_t i = 0; i < count; i++) {
+        if (!haul_off(c, w->root, spans[i])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/** Sends everything that the group wrote, each byte once. @return false: see haul_off */
+static bool
+haul_group(struct tp_icd_copies *c)
+{
+    struct tp_map all = {0};
+    struct written *w;
+    size_t cursor = 0;
+    uint64_t id;
+    bool ok = collect_written(c, &all);
+
+    while (tp_map_next(&all, &cursor, &id, (void **)&w)) {
+        ok = ok && haul_spans(c, w);
+        tp_ranges_fini(&w->bytes);
+        tp_free(w);
+    }
+    tp_map_fini(&all);
+    return ok;
 }
 
 /** Puts a copy from the shadow. */
@@ -421,17 +463,10 @@ suspect_loss(struct tp_icd_copies *c)
 static void
 begin_copy(struct tp_icd_copies *c)
 {
-    struct tp_map seen = {0};
-    bool ok = true;
+    bool ok;
 
     c->phase = TP_COPIES_COPY;
-    tp_list_for_each_entry(struct tp_copies_entry, e, &c->log, link) {
-        for (size_t i = 0; i < e->write_count && e->done; i++) {
-            ok = ok && join_range(&seen, &e->writes[i]);
-        }
-    }
-    ok = haul_root(c, &seen) && ok;
-    tp_map_fini(&seen);
+    ok = haul_group(c);
     if (!ok) {
         suspect_loss(c);
     }

@@ -11,6 +11,8 @@
  *                         link0 when another server used it, and when the program read it
  *     peer_bytes chain    200 kernels without content in common, which alternate between two servers,
  *                         each after the event of the last: `chain MS`, the time of the whole chain
+ *     peer_bytes edges    commands write the first and the last row of a buffer of 64 MiB, which has a
+ *                         copy on a second server (TELPHER_KEEP_COPIES)
  *     peer_bytes ring N   a buffer that visits N servers and comes back; prints its time, too
  */
 #define CL_TARGET_OPENCL_VERSION 300
@@ -34,6 +36,8 @@ enum {
     CHAIN_KERNELS = 200,
     SIZED_BYTES = 4 << 20,
     MEANT_BYTES = 64 << 10,
+    GRID_BYTES = 64 << 20,
+    EDGE_STEPS = 10,
 };
 
 static const char source[] =
@@ -53,13 +57,15 @@ static const char source[] =
     "  new[row * n + column] = up + 2 * old[at] + down + 1; }\n"
     "kernel void produce(global uint *a, uint value, global ulong *size)\n"
     "{ a[get_global_id(0)] = value; *size = get_global_size(0) * 4; }\n"
-    "kernel void add_one(global uint *a) { a[get_global_id(0)] += 1; }\n";
+    "kernel void add_one(global uint *a) { a[get_global_id(0)] += 1; }\n"
+    "kernel void edges(global uint *first, global uint *last)\n"
+    "{ first[get_global_id(0)] += 1; last[get_global_id(0)] += 3; }\n";
 
 struct program {
     cl_platform_id platform;
     cl_context context;
     cl_command_queue queue[SERVERS_MAX]; /* one of each server */
-    cl_kernel product, add_up, step, produce, add_one;
+    cl_kernel product, add_up, step, produce, add_one, edges;
 };
 
 static void
@@ -151,14 +157,15 @@ open_program(struct program *p, cl_uint servers)
     p->step = find_kernel(program, "stencil");
     p->produce = find_kernel(program, "produce");
     p->add_one = find_kernel(program, "add_one");
+    p->edges = find_kernel(program, "edges");
     check(clReleaseProgram(program), "clReleaseProgram");
 }
 
 static void
 close_program(struct program *p, cl_uint servers)
 {
-    const cl_kernel kernels[] = {p->product, p->add_up, p->step, p->produce,
-                                 p->add_one};
+    const cl_kernel kernels[] = {p->product, p->add_up,  p->step,
+                                 p->produce, p->add_one, p->edges};
 
     for (size_t i = 0; i < sizeof(kernels) / sizeof(kernels[0]); i++) {
         check(clReleaseKernel(kernels[i]), "clReleaseKernel");
@@ -464,6 +471,55 @@ run_ring(struct program *p, cl_uint servers)
     check(clReleaseMemObject(mem), "clReleaseMemObject");
 }
 
+/* ---- the edges of a grid ---- */
+
+static void
+write_edges(struct program *p, int steps)
+{
+    const size_t columns = COLUMNS;
+
+    for (int i = 0; i < steps; i++) {
+        check(clEnqueueNDRangeKernel(p->queue[0], p->edges, 1, NULL, &columns, NULL, 0,
+                                     NULL, NULL),
+              "edges");
+        check(clFinish(p->queue[0]), "clFinish");
+    }
+}
+
+static void
+run_edges(struct program *p)
+{
+    const size_t row = COLUMNS * 4;
+    const cl_uint zero = 0;
+    static cl_uint found[COLUMNS];
+    unsigned long long bytes;
+    cl_mem grid = create_buffer(p, GRID_BYTES), edge[2];
+
+    edge[0] = create_part(grid, 0, row);
+    edge[1] = create_part(grid, GRID_BYTES - row, row);
+    for (cl_uint i = 0; i < 2; i++) {
+        check(
+            clEnqueueFillBuffer(p->queue[0], edge[i], &zero, 4, 0, row, 0, NULL, NULL),
+            "clEnqueueFillBuffer");
+        set_argument(p->edges, i, sizeof(edge[i]), &edge[i]);
+    }
+    write_edges(p, 1); /* the copy is there after it */
+    bytes = loopback_bytes();
+    write_edges(p, EDGE_STEPS);
+    bytes = loopback_bytes() - bytes;
+    for (cl_uint i = 0; i < 2; i++) {
+        check(clEnqueueReadBuffer(p->queue[0], edge[i], CL_TRUE, 0, row, found, 0, NULL,
+                                  NULL),
+              "clEnqueueReadBuffer");
+        for (size_t k = 0; k < COLUMNS; k++) {
+            expect(found[k], (EDGE_STEPS + 1) * (i == 0 ? 1 : 3), "number", k);
+        }
+        check(clReleaseMemObject(edge[i]), "clReleaseMemObject");
+    }
+    (void)printf("edges %llu %zu\n", bytes, EDGE_STEPS * 2 * row);
+    check(clReleaseMemObject(grid), "clReleaseMemObject");
+}
+
 /* ---- a buffer with a size ---- */
 
 /* Fills the first @p count numbers on server 0, which says how many they are. */
@@ -597,9 +653,10 @@ main(int argc, char **argv)
     if (servers < 2 || servers > SERVERS_MAX ||
         (strcmp(what, "gather") != 0 && strcmp(what, "halo") != 0 &&
          strcmp(what, "ring") != 0 && strcmp(what, "sized") != 0 &&
-         strcmp(what, "chain") != 0)) {
-        (void)fprintf(
-            stderr, "usage: peer_bytes gather | halo | ring | sized | chain SERVERS\n");
+         strcmp(what, "chain") != 0 && strcmp(what, "edges") != 0)) {
+        (void)fprintf(stderr,
+                      "usage: peer_bytes gather | halo | ring | sized | chain | "
+                      "edges SERVERS\n");
         return 64;
     }
     open_program(&p, servers);
@@ -611,6 +668,8 @@ main(int argc, char **argv)
         run_sized(&p);
     } else if (strcmp(what, "chain") == 0) {
         run_chain_twice(&p);
+    } else if (strcmp(what, "edges") == 0) {
+        run_edges(&p);
     } else {
         run_ring(&p, servers);
     }

@@ -19,6 +19,8 @@ gather, halo, ring: the program peer_bytes and its servers share a network names
     are little more than the content that some server needed of another: rows of a product, one row of each neighbour of a
     stencil, a buffer that visits all servers.
 
+edges: likewise, on a server whose content has copies on a second one: two rows of a large buffer pass, not all between.
+
 ring N starts N servers: it also prints the memory of each server and the time until the client has found all.
 """
 import argparse
@@ -34,7 +36,7 @@ SKIPPED = 77
 SMALL, LARGE = 4, 1 << 20
 SIZED, MEANT = 4 << 20, 64 << 10  # bytes of a buffer, and of those how many have a meaning
 SLACK = 1_500  # [bytes] of a step: acknowledgements of TCP, probes
-COMMANDS = {"gather": 200_000, "halo": 3_000_000, "ring": 40_000, "sized": 40_000}  # [bytes] beside the content; ring: for each server
+COMMANDS = {"gather": 200_000, "halo": 3_000_000, "ring": 40_000, "sized": 40_000, "edges": 40_000}  # [bytes] beside the content; ring: for each server
 CHAIN_MS = 1000  # at most, for 200 kernels; through the client 5000 at least
 FIRST_PORT = 7720
 
@@ -160,14 +162,15 @@ def start_servers(args, folder, ports):
 
 def parts(args, folder):
     """Within the namespace of a link: servers and program on one loopback interface."""
-    count = args.servers if args.what == "ring" else 4
+    count = {"ring": args.servers, "edges": 2}.get(args.what, 4)
     ports = range(FIRST_PORT, FIRST_PORT + count)
     trace = f"TELPHER_TRACE={folder}/trace.json" if args.what == "ring" else ""
+    copies = "TELPHER_KEEP_COPIES=yes" if args.what == "edges" else ""
     servers, started = start_servers(args, folder, ports)
     try:
         begin = time.monotonic()
         program = subprocess.Popen(
-            f"{client_settings(folder, '127.0.0.1', ports)} {trace} exec {shlex.quote(args.program)} {args.what} {count}",
+            f"{client_settings(folder, '127.0.0.1', ports)} {trace} {copies} exec {shlex.quote(args.program)} {args.what} {count}",
             shell=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         output = program.stdout.readline()  # it waits now
         whole = time.monotonic() - begin
@@ -198,7 +201,7 @@ def parts(args, folder):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["migrate", "sized", "chain", "gather", "halo", "ring"])
+    parser.add_argument("what", choices=["migrate", "sized", "chain", "gather", "halo", "ring", "edges"])
     parser.add_argument("--servers", type=int, default=6, help="of a ring (6)")
     parser.add_argument("--inside", metavar="FOLDER", help=argparse.SUPPRESS)
     for name in ("link", "telpherd", "telpher", "icd", "program", "bench"):
