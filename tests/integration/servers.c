@@ -143,18 +143,23 @@ servers_restart(struct servers *servers, unsigned i, const char *vendors)
 
     end(servers, i);
     socket_path(servers, i, path, sizeof(path));
-    setenv("OCL_ICD_VENDORS", vendors, 1);
+    if (vendors != NULL) {
+        setenv("OCL_ICD_VENDORS", vendors, 1);
+    } else {
+        unsetenv("OCL_ICD_VENDORS");
+    }
     servers->pid[i] = spawn(path);
     setenv("OCL_ICD_VENDORS", servers->dir, 1);
     return servers->pid[i] < 0 ? -1 : await(path, servers->pid[i]);
 }
 
 unsigned
-servers_kill_executors(const struct servers *servers, unsigned i)
+servers_find_executors(const struct servers *servers, unsigned i,
+                       pid_t found[SERVERS_EXECUTORS_MAX])
 {
     int server = servers->pid[i], pid;
     char path[64];
-    unsigned killed = 0;
+    unsigned count = 0;
     FILE *file;
 
     snprintf(path, sizeof(path), "/proc/%d/task/%d/children", server, server);
@@ -162,10 +167,22 @@ servers_kill_executors(const struct servers *servers, unsigned i)
     if (file == NULL) {
         return 0;
     }
-    while (fscanf(file, "%d", &pid) == 1) {
-        killed += kill(pid, SIGKILL) == 0;
+    while (count < SERVERS_EXECUTORS_MAX && fscanf(file, "%d", &pid) == 1) {
+        found[count++] = pid;
     }
     fclose(file);
+    return count;
+}
+
+unsigned
+servers_kill_executors(const struct servers *servers, unsigned i)
+{
+    pid_t executors[SERVERS_EXECUTORS_MAX];
+    unsigned count = servers_find_executors(servers, i, executors), killed = 0;
+
+    for (unsigned k = 0; k < count; k++) {
+        killed += kill(executors[k], SIGKILL) == 0;
+    }
     return killed;
 }
 

@@ -5,7 +5,7 @@
 
 #include <sys/types.h>
 
-enum { SERVERS_MAX = 4 };
+enum { SERVERS_MAX = 4, SERVERS_EXECUTORS_MAX = 64 };
 
 /** Servers started by servers_start. */
 struct servers {
@@ -21,11 +21,15 @@ struct servers {
  */
 int servers_start(struct servers *servers, unsigned count);
 /**
- * Ends one and starts it anew at its address, with the drivers of folder @p vendors and the
- * rest of the present environment. @return 0, or -1 with the reason on stderr
+ * Ends one, unless it is dead, and starts it anew at its address, with the drivers of folder
+ * @p vendors (NULL: the system's) and the rest of the present environment. @return 0, or -1 with
+ * the reason on stderr
  */
 int servers_restart(struct servers *servers, unsigned i, const char *vendors);
-/** Kills the processes that run the sessions of server @p i. @return how many; 0: none could be */
+/** Finds the processes that run the sessions of server @p i, oldest first. @return how many */
+unsigned servers_find_executors(const struct servers *servers, unsigned i,
+                                pid_t found[SERVERS_EXECUTORS_MAX]);
+/** Kills them. @return how many; 0: none could be */
 unsigned servers_kill_executors(const struct servers *servers, unsigned i);
 /** Ends them and removes the folder. */
 void servers_stop(struct servers *servers);

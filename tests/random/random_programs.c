@@ -12,6 +12,7 @@
 
 #include "../integration/servers.h"
 #include "plan.h"
+#include "takeover.h"
 #include "worker.h"
 
 static const char usage[] =
@@ -34,6 +35,7 @@ static const char usage[] =
     "  --shrink no       what differs is not made smaller\n"
     "  --lines yes       prints all results that differ, not the first alone\n"
     "  --twice yes       natively both times: is the driver's result always the same?\n"
+    "  --kill yes        on two servers with copies, one of which dies meanwhile\n"
     "  --print yes       prints the programs and runs nothing\n"
     "Exit status: 0 all equal, 1 some differ, 2 wrong use, 77 no native device.\n";
 
@@ -44,13 +46,16 @@ struct job {
     unsigned count, servers, seconds, times;
     const char *native;
     int fault;
-    bool twice, print_only, no_shrink;
+    bool twice, print_only, no_shrink, kills;
     bool lines; /**< prints all results that differ */
     struct worker sides[2]; /**< native, tested */
+    struct takeover takeover; /**< if it kills */
     unsigned differ,
         lost; /**< programs; those that the native driver did not survive */
     unsigned long commands;
 };
+
+static const char *const ends[] = {"", "the process died here", "it hangs here"};
 
 /* ---- comparing ---------------------------------------------------------------------------- */
 
@@ -107,14 +112,28 @@ has_foreign_error(const char *text, char *dst, size_t cap)
     return false;
 }
 
+/** Runs a program in what is tested. @return false: it did not end well; why is in @p dst */
+static bool
+run_tested(struct job *job, uint64_t seed, uint64_t kept, char *dst, size_t cap)
+{
+    enum outcome outcome =
+        job->kills ? takeover_run(&job->takeover, &job->sides[1], seed, kept)
+                   : worker_run(&job->sides[1], job->plan.features, seed, kept, NULL);
+
+    snprintf(dst, cap, "%s", ends[outcome]);
+    if (job->kills && !takeover_end(&job->takeover, &job->sides[1], dst, cap)) {
+        return false;
+    }
+    return outcome == RAN;
+}
+
 /** Runs a program on both sides. @return true if it differs; why is in @p dst */
 static bool
 differs(struct job *job, uint64_t seed, uint64_t kept, bool *ret_lost, char *dst,
         size_t cap)
 {
-    static const char *const ends[] = {"", "the process died here", "it hangs here"};
-    enum outcome native = worker_run(&job->sides[0], job->plan.features, seed, kept);
-    enum outcome tested;
+    enum outcome native =
+        worker_run(&job->sides[0], job->plan.features, seed, kept, NULL);
 
     *ret_lost = native != RAN;
     if (native != RAN && job->twice) {
@@ -125,12 +144,12 @@ differs(struct job *job, uint64_t seed, uint64_t kept, bool *ret_lost, char *dst
         return true;
     }
     for (unsigned i = 0; i < job->times; i++) {
-        tested = worker_run(&job->sides[1], job->plan.features, seed, kept);
+        bool well = run_tested(job, seed, kept, dst, cap);
+
         if (native != RAN) {
             return false;
         }
-        if (tested != RAN) {
-            snprintf(dst, cap, "%s", ends[tested]);
+        if (!well) {
             return true;
         }
         if (first_difference(job->sides[0].text, job->sides[1].text, dst, cap)) {
@@ -180,6 +199,9 @@ report(struct job *job, uint64_t seed, char *why, size_t cap)
     printf("program %" PRIu64 " differs: %s\n", seed, why);
     if (job->lines) {
         print_differences(job->sides[0].text, job->sides[1].text);
+    }
+    if (job->kills) {
+        takeover_print(&job->takeover, stdout);
     }
     fflush(stdout);
     if (job->no_shrink) {
@@ -284,6 +306,11 @@ take_option(struct job *job, const char *name, const char *value)
         job->no_shrink = true;
         return strcmp(value, "no") == 0;
     }
+    if (strcmp(name, "--kill") == 0) {
+        job->kills = job->no_shrink = true; /* each time at another moment */
+        job->servers = job->plan.devices = 2;
+        return strcmp(value, "yes") == 0;
+    }
     if (strcmp(name, "--lines") == 0) {
         job->lines = true;
         return strcmp(value, "yes") == 0;
@@ -329,6 +356,40 @@ prepare_drivers(const struct job *job)
     }
     setenv("POCL_DEVICES", devices, 0);
     setenv("POCL_WORK_GROUP_SPECIALIZATION", "0", 0);
+    if (job->kills) {
+        takeover_prepare();
+    }
+}
+
+/** Prepares programs that have a process each. @return false: reported on stderr */
+static bool
+prepare_kills(struct job *job, struct servers *servers, const char *vendors)
+{
+    if (worker_end(&job->sides[1]) != RAN) {
+        fprintf(stderr, "random_programs: no process for each program\n");
+        return false;
+    }
+    takeover_init(&job->takeover, servers, vendors);
+    job->takeover.features = job->plan.features;
+    job->takeover.devices = job->plan.devices;
+    return true;
+}
+
+/** @return the exit status */
+static int
+run_and_sum(struct job *job)
+{
+    bool enough;
+
+    if (job->lines) {
+        printf("plans have features 0x%x\n", job->plan.features);
+    }
+    run_programs(job);
+    enough = !job->kills || takeover_sum(&job->takeover, stdout);
+    printf("%u programs of %lu commands: %u differ, %u that the native driver did not "
+           "survive\n",
+           job->count, job->commands, job->differ, job->lost);
+    return enough && job->differ == 0 && job->lost * 10 <= job->count ? 0 : 1;
 }
 
 static int
@@ -374,15 +435,12 @@ run_job(struct job *job)
                job->sides[1].features);
         goto stop_tested;
     }
-    if (job->lines) {
-        printf("plans have features 0x%x\n", job->plan.features);
+    if (job->kills && !prepare_kills(job, &servers, native_vendors)) {
+        goto stop_tested;
     }
-    run_programs(job);
-    printf("%u programs of %lu commands: %u differ, %u that the native driver did not "
-           "survive\n",
-           job->count, job->commands, job->differ, job->lost);
-    rc = job->differ == 0 && job->lost * 10 <= job->count ? 0 : 1;
+    rc = run_and_sum(job);
 stop_tested:
+    takeover_fini(&job->takeover);
     worker_stop(&job->sides[1]);
 stop_servers:
     if (servers.count != 0) {

@@ -282,8 +282,17 @@ report_mem(struct run *r, unsigned i)
     free(content);
 }
 
+static void
+begin_kill(struct run *r, unsigned op)
+{
+    if (!r->kill->while_building && r->kill->op == op) {
+        kill_begin(r->kill);
+    }
+}
+
 void
-run_plan(const struct world *w, const struct plan *plan, int fault, FILE *to)
+run_plan(const struct world *w, const struct plan *plan, int fault, struct kill *kill,
+         FILE *to)
 {
     static struct run run; /* large */
     struct run *r = &run;
@@ -292,20 +301,25 @@ run_plan(const struct world *w, const struct plan *plan, int fault, FILE *to)
     r->world = w;
     r->plan = plan;
     r->fault = fault;
+    r->kill = kill;
     r->to = to;
     create_objects(r);
     for (unsigned i = 0; i < plan->op_count; i++) {
-        cl_int err = run_op(r, (int)i);
+        cl_int err;
 
+        begin_kill(r, i);
+        err = run_op(r, (int)i);
         if (err != CL_SUCCESS) {
             fprintf(to, "op %u call %d\n", i, err);
         }
     }
+    begin_kill(r, plan->op_count);
     for (unsigned i = 0; i < plan->op_count; i++) {
         report_op(r, i);
     }
     for (unsigned i = 0; i < plan->mem_count; i++) {
         report_mem(r, i);
     }
+    kill_end(r->kill);
     release_objects(r);
 }

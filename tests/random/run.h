@@ -10,6 +10,7 @@
 
 #include <stdatomic.h>
 
+#include "kill.h"
 #include "plan.h"
 
 /** Kernels of one context. */
@@ -64,6 +65,7 @@ struct run {
     const struct world *world;
     const struct plan *plan;
     int fault; /**< enum op_kind that is done wrongly on purpose; -1: none */
+    struct kill *kill; /**< of a server; it begins before one of the commands */
     FILE *to;
     cl_command_queue queues[PLAN_QUEUES];
     cl_mem mems[PLAN_MEMS];
@@ -83,7 +85,8 @@ struct run {
  * Runs a plan and writes a line for each result: errors, contents read, states of events,
  * the content of each object.
  */
-void run_plan(const struct world *w, const struct plan *plan, int fault, FILE *to);
+void run_plan(const struct world *w, const struct plan *plan, int fault,
+              struct kill *kill, FILE *to);
 
 /** Enqueues one command. @return the call's error */
 cl_int run_command(struct run *r, int index);

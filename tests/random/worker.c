@@ -23,14 +23,29 @@ enum { PROGRAMS_OF_A_WORLD = 100, START_SECONDS = 120 };
 
 /* ---- the worker's end ------------------------------------------------------------------------- */
 
+/** Kills a server while contexts are created and kernels built. */
+static bool
+open_under_kill(struct world *w, struct kill *kill)
+{
+    bool opened;
+
+    world_close(w);
+    kill_begin(kill);
+    opened = world_open(w);
+    kill_end(kill);
+    return opened;
+}
+
 int
 worker_main(const char *platform, unsigned devices, int fault)
 {
     static struct plan plan; /* large */
     struct world w;
     struct plan_options options = {.devices = devices};
+    struct kill kill;
     uint64_t seed, kept;
     unsigned programs = 0;
+    int brokers[2];
     int answers = dup(STDOUT_FILENO); /* what drivers print goes elsewhere */
     FILE *to = answers < 0 ? NULL : fdopen(answers, "w");
 
@@ -41,7 +56,8 @@ worker_main(const char *platform, unsigned devices, int fault)
     w.features &= ~world_probe(&w);
     fprintf(to, "%u\n" END_LINE, w.features);
     fflush(to);
-    while (scanf("%u %" SCNu64 " %" SCNx64, &options.features, &seed, &kept) == 3) {
+    while (scanf("%u %" SCNu64 " %" SCNx64 " %d %d", &options.features, &seed, &kept,
+                 &brokers[0], &brokers[1]) == 5) {
         if (++programs % PROGRAMS_OF_A_WORLD == 0) {
             world_close(&w);
             if (!world_open(&w)) {
@@ -49,7 +65,13 @@ worker_main(const char *platform, unsigned devices, int fault)
             }
         }
         plan_make(&plan, &options, seed, kept);
-        run_plan(&w, &plan, fault, to);
+        kill_choose(&kill, seed, plan.op_count);
+        kill.brokers[0] = brokers[0];
+        kill.brokers[1] = brokers[1];
+        if (brokers[0] != 0 && kill.while_building && !open_under_kill(&w, &kill)) {
+            return 1;
+        }
+        run_plan(&w, &plan, fault, &kill, to);
         fprintf(to, END_LINE);
         fflush(to);
     }
@@ -70,6 +92,9 @@ become_worker(const struct worker *w, const int *to, const int *from)
         setenv("OCL_ICD_VENDORS", w->vendors, 1);
     } else {
         unsetenv("OCL_ICD_VENDORS");
+    }
+    if (w->errors != 0) {
+        (void)dup2(w->errors, STDERR_FILENO);
     }
     snprintf(devices, sizeof(devices), "%u", w->devices);
     snprintf(fault, sizeof(fault), "%d", w->fault);
@@ -180,14 +205,41 @@ worker_stop(struct worker *w)
 }
 
 enum outcome
-worker_run(struct worker *w, unsigned features, uint64_t seed, uint64_t kept)
+worker_end(struct worker *w)
+{
+    pid_t ended = 0;
+    int status = 0;
+
+    close(w->to);
+    for (unsigned i = 0; i < w->seconds * 200 && ended == 0; i++) {
+        ended = waitpid(w->pid, &status, WNOHANG);
+        if (ended == 0) {
+            nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
+        }
+    }
+    if (ended == 0) {
+        kill(w->pid, SIGKILL);
+        waitpid(w->pid, NULL, 0);
+    }
+    close(w->from);
+    w->pid = 0;
+    return ended == 0                                      ? HUNG
+           : WIFEXITED(status) && WEXITSTATUS(status) == 0 ? RAN
+                                                           : DIED;
+}
+
+enum outcome
+worker_run(struct worker *w, unsigned features, uint64_t seed, uint64_t kept,
+           const pid_t *brokers)
 {
     enum outcome outcome;
 
     if (w->pid == 0 && !worker_start(w)) {
         return DIED;
     }
-    if (dprintf(w->to, "%u %" PRIu64 " %" PRIx64 "\n", features, seed, kept) < 0) {
+    if (dprintf(w->to, "%u %" PRIu64 " %" PRIx64 " %d %d\n", features, seed, kept,
+                brokers != NULL ? (int)brokers[0] : 0,
+                brokers != NULL ? (int)brokers[1] : 0) < 0) {
         outcome = DIED;
     } else {
         outcome = read_answer(w, w->seconds);
