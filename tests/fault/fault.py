@@ -27,6 +27,8 @@ os.environ.setdefault("TELPHER_ON_LOSS", "fail")
 os.environ.setdefault("TELPHER_DRAIN_TIMEOUT", "0")
 # The thread sanitizer else sleeps for a second in every process that ends.
 os.environ["TSAN_OPTIONS"] = os.environ.get("TSAN_OPTIONS", "") + ":atexit_sleep_ms=0"
+# The leak sanitizer else takes what lies before a block of dynamic TLS for its size, and may crash at the end.
+os.environ["ASAN_OPTIONS"] = os.environ.get("ASAN_OPTIONS", "") + ":intercept_tls_get_addr=0"
 # A SEGV is the crashing kernel's.
 REPORT = re.compile(r".*(?:ERROR: LeakSan|ERROR: AddressSanitizer: (?!SEGV)|WARNING: ThreadSan|runtime error:).*")
 
@@ -132,7 +134,8 @@ class Client:
 class Server:
     """telpherd on a Unix socket, in a folder that must hold nothing else in the end."""
 
-    def __init__(self, *options, path=None, **environment):
+    def __init__(self, *options, path=None, is_known=False, **environment):
+        """@p is_known: programs wait for a server at this path, and use it at once."""
         self.folder = tempfile.mkdtemp(prefix="telpher-fault-")
         self.temporary = f"{self.folder}/tmp"
         os.mkdir(self.temporary)
@@ -147,6 +150,8 @@ class Server:
         LIVE.append(self.process)
         self.pid = self.process.pid
         until(self.answers, "the server listens")
+        if is_known:
+            return
         self.client("devices").end()
         until(lambda: not children(self.pid), "the probe ends")
         self.descriptors = self.steady_descriptors()

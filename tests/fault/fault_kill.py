@@ -39,20 +39,28 @@ class Pair:
             os.fchmod(file.fileno(), 0o600)
             file.write(KEY)
         self.servers = [self.start(i) for i in range(2)]
+        self.ended = []
         self.settings = {"TELPHER_TLS_PSK": f"{self.folder.name}/key",
                          "TELPHER_ON_LOSS": "fail" if way == "unix" else "wait", "TELPHER_CONNECT_TIMEOUT": "20s"}
 
-    def start(self, i):
+    def start(self, i, path=None, port=None):
         options = ["--keep-session", "1s", "--log", "warn"]
-        port = free_port()
+        port = port or free_port()
         address = f"{self.way}://127.0.0.1:{port}"
         if self.way == "tls":
             options += ["--listen", address, "--tls-psk", f"{self.folder.name}/key"]
         if self.way == "tcp": # each with a cookie of its own would need two settings of the client
             options += ["--listen", address, "--insecure"]
-        server = Server(*options, *self.options, OCL_ICD_VENDORS=DRIVER_FOLDER)
+        server = Server(*options, *self.options, path=path, is_known=path is not None, OCL_ICD_VENDORS=DRIVER_FOLDER)
         server.reached = server.address if self.way == "unix" else address
+        server.port = port
         return server
+
+    def restart(self, i):
+        """Starts a server at the address of one that has ended."""
+        old = self.servers[i]
+        self.servers[i] = self.start(i, old.path, old.port)
+        self.ended.append(old)
 
     def witness(self, rounds=ROUNDS, **settings):
         insecure = {"TELPHER_INSECURE": "yes"} if self.way == "tcp" else {}
@@ -60,7 +68,7 @@ class Pair:
                        **self.settings, **insecure, **settings)
 
     def end(self):
-        for server in self.servers:
+        for server in self.servers + self.ended:
             if server.process.poll() is None:
                 server.stop()
             else:
