@@ -27,10 +27,12 @@ enum tp_wire_fact_kind {
 
 enum { TP_WIRE_FACT_HEADER_BYTES = 24 };
 
-/** Param of a KERNEL_DEVICE that OpenCL does not have: size_t, work-items of the largest
- *  work-group that the driver runs. There if that is more than the driver's answer to
- *  CL_KERNEL_WORK_GROUP_SIZE. */
+/* Params of a KERNEL_DEVICE that OpenCL does not have, size_t each: limits of launches, where
+ * the driver runs more than its answers allow. */
+/** Work-items of a work-group; replaces CL_KERNEL_WORK_GROUP_SIZE. */
 #define TP_WIRE_FACT_GROUP_RUNS UINT32_C(0x54500001)
+/** [bytes] of local memory; replaces CL_DEVICE_LOCAL_MEM_SIZE. */
+#define TP_WIRE_FACT_LOCAL_RUNS UINT32_C(0x54500002)
 
 /** One record: the answer of one clGet…Info call. */
 struct tp_wire_fact {

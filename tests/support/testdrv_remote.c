@@ -683,6 +683,42 @@ test_other_devices(void **state)
     run_case(case_other_devices, NULL);
 }
 
+/* Kernels that say more local memory than the device has: rusticl runs them, and so do we. */
+static void
+case_local_memory_runs(struct setup *s)
+{
+    cl_int x = 0;
+
+    open_all(s);
+    set_args(s->inc, s->mem, 4);
+    CHECK(launch(s->queue[0], s->inc, 0, 64, NULL));
+    CHECK(clEnqueueReadBuffer(s->queue[0], s->mem, CL_TRUE, 0, sizeof(x), &x, 0, NULL,
+                              NULL));
+    EXPECT_VALUE(x, 4);
+    close_all(s);
+}
+
+static void
+case_local_memory_refused(struct setup *s)
+{
+    open_all(s);
+    set_args(s->inc, s->mem, 4);
+    EXPECT_VALUE(launch(s->queue[0], s->inc, 0, 64, NULL), CL_OUT_OF_RESOURCES);
+    close_all(s);
+}
+
+static void
+test_local_memory(void **state)
+{
+    const struct script rusticl = {"TESTDRV_NAME", "rusticl"};
+
+    (void)state;
+    setenv("TESTDRV_LOCAL_SAID", "65536", 1); /* the device has 32768 */
+    run_case(case_local_memory_runs, &rusticl);
+    run_case(case_local_memory_refused, NULL);
+    unsetenv("TESTDRV_LOCAL_SAID");
+}
+
 static void
 test_larger_groups(void **state)
 {
@@ -711,6 +747,7 @@ main(void)
         cmocka_unit_test(test_build_log),
         cmocka_unit_test(test_other_devices),
         cmocka_unit_test(test_larger_groups),
+        cmocka_unit_test(test_local_memory),
     };
 
     return cmocka_run_group_tests_name("testdrv_remote", tests, NULL, NULL);

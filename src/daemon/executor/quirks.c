@@ -108,10 +108,10 @@ static const struct tp_exec_quirk_row rows[TP_EXEC_QUIRK_COUNT] = {
         .symptom = "a queue released while its last command ends is destroyed by that command's thread, which waits for itself",
         .remedy = "a queue is released one to two seconds after its commands have ended",
         .where = "src/daemon/executor/held_events.c", .test = "src/daemon/executor/queue_release_test.c"},
-    [TP_EXEC_QUIRK_GROUP_SIZE_UNDERSTATED] = {
-        .id = "group-size-understated", .match = TP_EXEC_PLATFORM_NAME, .name = "rusticl", .driver = "rusticl 22.3.6",
-        .symptom = "CL_KERNEL_WORK_GROUP_SIZE is 32, but work-groups of up to the device's size run",
-        .remedy = "the client checks launches against the device's size",
+    [TP_EXEC_QUIRK_LIMITS_TOO_STRICT] = {
+        .id = "limits-too-strict", .match = TP_EXEC_PLATFORM_NAME, .name = "rusticl", .driver = "rusticl 22.3.6",
+        .symptom = "says work-group size 32 and twice the local memory of a kernel; launches above these limits run",
+        .remedy = "the client checks launches against the device's work-group size, and local memory not at all",
         .where = "src/daemon/executor/program/facts.c", .test = "tests/support/testdrv_remote.c"},
 };
 /* clang-format on */

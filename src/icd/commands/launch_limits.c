@@ -81,6 +81,7 @@ fill(struct tp_icd_launch_limits *limits, const struct _cl_kernel *kernel,
     kernel_sizes(kernel, dev, facts, CL_KERNEL_LOCAL_MEM_SIZE, &limits->local_used, 1);
     limits->local_has = SIZE_MAX;
     device_sizes(dev, CL_DEVICE_LOCAL_MEM_SIZE, &limits->local_has, 1);
+    kernel_sizes(kernel, dev, facts, TP_WIRE_FACT_LOCAL_RUNS, &limits->local_has, 1);
     limits->uneven = allows_uneven(kernel->program, dev);
 }
 

@@ -365,7 +365,7 @@ td_clGetKernelWorkGroupInfo(cl_kernel k, cl_device_id device,
     case CL_KERNEL_COMPILE_WORK_GROUP_SIZE:
         return td_out_bytes(out, none, sizeof(none));
     case CL_KERNEL_LOCAL_MEM_SIZE:
-        return td_out_u64(out, 0);
+        return td_out_u64(out, td_script()->local_said);
     case CL_KERNEL_PREFERRED_WORK_GROUP_SIZE_MULTIPLE:
         return td_out_size(out, 1);
     case CL_KERNEL_PRIVATE_MEM_SIZE:

@@ -122,7 +122,8 @@ struct td_script {
     const char
         *camera; /* file of frames for the built-in kernel of that name, or NULL */
     cl_ulong svm; /* 0: none; 1: anywhere; else the address of the first allocation */
-    size_t group_said; /* answer to CL_KERNEL_WORK_GROUP_SIZE; larger groups run */
+    unsigned group_said; /* answer to CL_KERNEL_WORK_GROUP_SIZE; larger groups run */
+    unsigned local_said; /* [bytes] answer to CL_KERNEL_LOCAL_MEM_SIZE */
     unsigned sub_group; /* work-items of a sub-group; 0 = there are none */
 };
 const struct td_script *td_script(void);

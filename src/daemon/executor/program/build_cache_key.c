@@ -128,7 +128,7 @@ add_origin(const struct tp_exec_build *build, struct tp_sha256 *sum)
 void
 tp_exec_cache_take_key(struct tp_exec_build *build)
 {
-    static const char format[] = "telpher build 2 " TELPHER_VERSION_STRING;
+    static const char format[] = "telpher build 3 " TELPHER_VERSION_STRING;
     struct tp_exec *x = build->program->obj.x;
     struct tp_sha256 sum;
 

@@ -168,22 +168,24 @@ add_arguments(struct tp_exec_program *p, cl_kernel kernel, uint32_t index,
     return status;
 }
 
-/* A driver may run larger work-groups than it says: clients check launches against those. */
+/* Limits of launches for a driver whose answers are too strict. */
 static telpher_status
-add_group_that_runs(struct tp_exec *x, cl_kernel kernel, uint32_t index,
-                    cl_device_id native, uint32_t device, struct tp_buf *facts)
+add_limits(struct tp_exec *x, cl_device_id native, uint32_t index, uint32_t device,
+           struct tp_buf *facts)
 {
-    size_t said = 0, runs = 0;
+    const size_t local = SIZE_MAX;
+    size_t group = 0;
+    telpher_status status = TELPHER_OK;
 
-    (void)x->cl.GetKernelWorkGroupInfo(kernel, native, CL_KERNEL_WORK_GROUP_SIZE,
-                                       sizeof(said), &said, NULL);
-    (void)x->cl.GetDeviceInfo(native, CL_DEVICE_MAX_WORK_GROUP_SIZE, sizeof(runs),
-                              &runs, NULL);
-    if (said == 0 || said >= runs) {
-        return TELPHER_OK;
+    if (x->cl.GetDeviceInfo(native, CL_DEVICE_MAX_WORK_GROUP_SIZE, sizeof(group),
+                            &group, NULL) == CL_SUCCESS) {
+        status = tp_opencl_facts_add(facts, TP_WIRE_FACT_KERNEL_DEVICE, index, device,
+                                     TP_WIRE_FACT_GROUP_RUNS, 0, &group, sizeof(group));
     }
-    return tp_opencl_facts_add(facts, TP_WIRE_FACT_KERNEL_DEVICE, index, device,
-                               TP_WIRE_FACT_GROUP_RUNS, 0, &runs, sizeof(runs));
+    return status != TELPHER_OK
+               ? status
+               : tp_opencl_facts_add(facts, TP_WIRE_FACT_KERNEL_DEVICE, index, device,
+                                     TP_WIRE_FACT_LOCAL_RUNS, 0, &local, sizeof(local));
 }
 
 static telpher_status
@@ -198,9 +200,8 @@ add_kernel_on_device(struct tp_exec_build *build, cl_kernel kernel, uint32_t ind
         add_answers(facts, TP_WIRE_FACT_KERNEL_DEVICE, index, device, ask_group, &s,
                     group_params, TP_ARRAY_LEN(group_params));
 
-    if (status == TELPHER_OK &&
-        tp_exec_has_quirk(x, TP_EXEC_QUIRK_GROUP_SIZE_UNDERSTATED)) {
-        status = add_group_that_runs(x, kernel, index, s.device, device, facts);
+    if (status == TELPHER_OK && tp_exec_has_quirk(x, TP_EXEC_QUIRK_LIMITS_TOO_STRICT)) {
+        status = add_limits(x, s.device, index, device, facts);
     }
     if (status == TELPHER_OK && build->program->origin == TP_EXEC_BUILT_IN) {
         status = add_answers(facts, TP_WIRE_FACT_KERNEL_DEVICE, index, device,
