@@ -75,6 +75,11 @@ cl_int CL_API_CALL tp_clEnqueueGetTELPHER(cl_command_queue queue, cl_mem buffer,
                                           cl_ulong token_offset, cl_uint wait_count,
                                           const cl_event *wait_list, cl_event *event);
 
+/** Of cl_khr_suggested_local_work_size, which has no slot. */
+cl_int CL_API_CALL tp_clGetKernelSuggestedLocalWorkSizeKHR(
+    cl_command_queue queue, cl_kernel kernel, cl_uint dims, const size_t *offset,
+    const size_t *global, size_t *suggested);
+
 /** Of cl_pocl_content_size, which has no slot. */
 cl_int CL_API_CALL tp_clSetContentSizeBufferPoCL(cl_mem buffer,
                                                  cl_mem content_size_buffer);

@@ -185,6 +185,8 @@ static const struct function {
      tp_icd_device_has_il},
     {"clGetKernelSubGroupInfoKHR", (void *)tp_clGetKernelSubGroupInfo, true,
      tp_icd_device_has_sub_groups},
+    {"clGetKernelSuggestedLocalWorkSizeKHR",
+     (void *)tp_clGetKernelSuggestedLocalWorkSizeKHR, true, tp_icd_device_suggests},
     {"clSetContentSizeBufferPoCL", (void *)tp_clSetContentSizeBufferPoCL, true, NULL},
     {"clExportBufferTELPHER", (void *)tp_clExportBufferTELPHER, true, NULL},
     {"clRevokeBufferTELPHER", (void *)tp_clRevokeBufferTELPHER, true, NULL},

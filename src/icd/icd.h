@@ -7,7 +7,7 @@
  *   subdevice.c parts of devices                        timer.c     their clocks
  *   facts.c     cached answers of drivers               context.c program.c kernel.c
  *   il.c        programs in SPIR-V                      builtin_kernels.c   programs of drivers' own
- *   subgroup.c  sub-groups of kernels
+ *   subgroup.c  sub-groups of kernels                   suggested_size.c   work-groups that drivers suggest
  *   session*.c  server sessions, their reading thread   bulk.c      their bulk streams
  *   event*.c    events, waiting, callbacks              queue.c     queues, flush, finish
  *   blocking_write.c     blocking writes that return before they complete

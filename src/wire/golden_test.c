@@ -487,6 +487,10 @@ test_programs_without_source(void **state)
                                           .input = {1, count}};
     struct tp_wire_sub_group_info_reply reply = {.request = built_in.request,
                                                  .values = {3, sizes}};
+    struct tp_wire_suggested_size suggest = {.request = built_in.request,
+                                             .queue = tp_wire_id(TP_WIRE_KIND_QUEUE, 4),
+                                             .kernel = info.kernel,
+                                             .sizes = {2, sizes}};
 
     (void)state;
     check_message(TP_WIRE_PROGRAM_IL, &il);
@@ -494,6 +498,7 @@ test_programs_without_source(void **state)
     check_message(TP_WIRE_PROGRAM_BUILT_IN, &built_in);
     check_message(TP_WIRE_SUB_GROUP_INFO, &info);
     check_message(TP_WIRE_SUB_GROUP_INFO_REPLY, &reply);
+    check_message(TP_WIRE_SUGGESTED_SIZE, &suggest);
 }
 
 static void

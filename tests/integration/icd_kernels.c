@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Built-in kernels and sub-groups through Telpher: what is said of them is what the driver
+ * Built-in kernels, sub-groups and suggested work-groups through Telpher: what is said of them is what the driver
  * says, kernels run on two servers, and errors are the specification's. With the test
  * driver, and --here with the drivers of the environment.
  */
 #define CL_TARGET_OPENCL_VERSION 300
+#define CL_USE_DEPRECATED_OPENCL_1_2_APIS
 #include <CL/cl.h>
 #include <CL/cl_ext.h>
 
@@ -23,6 +24,9 @@
 #include "servers.h"
 
 enum { DEVICES_MAX = 8, INTS = 64, BYTES = INTS * sizeof(cl_int) };
+
+typedef cl_int(CL_API_CALL *suggest_fn)(cl_command_queue, cl_kernel, cl_uint,
+                                        const size_t *, const size_t *, size_t *);
 
 #define ok(call) assert_int_equal((call), CL_SUCCESS)
 
@@ -194,6 +198,52 @@ report_arguments(cl_context ctx, cl_device_id dev)
     }
 }
 
+static suggest_fn
+suggest_of(cl_device_id dev)
+{
+    char names[4096] = "";
+
+    (void)clGetDeviceInfo(dev, CL_DEVICE_EXTENSIONS, sizeof(names), names, NULL);
+    return strstr(names, "cl_khr_suggested_local_work_size") == NULL
+               ? NULL
+               : (suggest_fn)clGetExtensionFunctionAddressForPlatform(
+                     platform, "clGetKernelSuggestedLocalWorkSizeKHR");
+}
+
+/** Work-groups that the driver suggests, also with arguments changed in between. */
+static void
+report_suggestions(cl_context ctx, cl_device_id dev)
+{
+    static const size_t globals[][3] = {
+        {64, 1, 1}, {1000, 1, 1}, {7, 1, 1}, {96, 8, 2}};
+    static const size_t offset[3] = {16, 0, 0};
+    const char *text = source;
+    const cl_int by = 1;
+    cl_program program = clCreateProgramWithSource(ctx, 1, &text, NULL, NULL);
+    cl_command_queue queue = clCreateCommandQueue(ctx, dev, 0, NULL);
+    cl_mem mem = clCreateBuffer(ctx, CL_MEM_READ_WRITE, BYTES, NULL, NULL);
+    suggest_fn suggest = suggest_of(dev);
+    size_t local[3] = {0};
+    cl_kernel kernel;
+
+    (void)clBuildProgram(program, 1, &dev, "", NULL, NULL);
+    kernel = clCreateKernel(program, "inc", NULL);
+    (void)clSetKernelArg(kernel, 0, sizeof(mem), &mem);
+    (void)clSetKernelArg(kernel, 1, sizeof(by), &by);
+    printf("suggestions %s\n", suggest != NULL ? "yes" : "no");
+    for (int i = 0; suggest != NULL && i < 8; i++) {
+        const cl_uint dims = i % 4 == 3 ? 3 : 1;
+        cl_int err =
+            suggest(queue, kernel, dims, i < 4 ? NULL : offset, globals[i % 4], local);
+
+        printf("%d: %d %zu,%zu,%zu\n", i, err, local[0], local[1], local[2]);
+    }
+    (void)clReleaseKernel(kernel);
+    (void)clReleaseMemObject(mem);
+    (void)clReleaseCommandQueue(queue);
+    (void)clReleaseProgram(program);
+}
+
 static bool
 find_devices(void)
 {
@@ -215,6 +265,7 @@ report(void)
         report_built_in(ctx, devices[i]);
         report_sub_groups(ctx, devices[i]);
         report_arguments(ctx, devices[i]);
+        report_suggestions(ctx, devices[i]);
         clReleaseContext(ctx);
     }
     return 0;
@@ -274,7 +325,7 @@ run_inc(cl_context ctx, cl_program program, cl_device_id dev, cl_mem mem)
 {
     const size_t global = INTS;
     cl_int by = 2, zero = 0, out[INTS], err;
-    cl_command_queue queue = clCreateCommandQueueWithProperties(ctx, dev, NULL, &err);
+    cl_command_queue queue = clCreateCommandQueue(ctx, dev, 0, &err);
     cl_kernel kernel = clCreateKernel(program, "inc", &err);
 
     ok(err);
@@ -370,6 +421,47 @@ sub_group_questions_are_checked(void **unused)
     ok(clReleaseContext(ctx));
 }
 
+/** What the client refuses, and arguments that reach the server with the question. */
+static void
+suggestions_are_checked(void **unused)
+{
+    const char *text = source;
+    const size_t global = 1000, zero = 0;
+    const cl_int by = 1;
+    suggest_fn suggest = suggest_of(devices[0]);
+    cl_context ctx = clCreateContext(NULL, 1, devices, NULL, NULL, NULL);
+    cl_command_queue queue = clCreateCommandQueue(ctx, devices[0], 0, NULL);
+    cl_program program = clCreateProgramWithSource(ctx, 1, &text, NULL, NULL);
+    cl_mem mem = clCreateBuffer(ctx, CL_MEM_READ_WRITE, BYTES, NULL, NULL);
+    size_t local = 0;
+    cl_kernel kernel;
+
+    (void)unused;
+    ok(clBuildProgram(program, 0, NULL, "", NULL, NULL));
+    kernel = clCreateKernel(program, "inc", NULL);
+    ok(clSetKernelArg(kernel, 0, sizeof(mem), &mem));
+    if (suggest != NULL) {
+#define GIVES(error, ...) assert_int_equal(suggest(__VA_ARGS__), error)
+        GIVES(CL_INVALID_COMMAND_QUEUE, NULL, kernel, 1, NULL, &global, &local);
+        GIVES(CL_INVALID_KERNEL, queue, NULL, 1, NULL, &global, &local);
+        GIVES(CL_INVALID_KERNEL_ARGS, queue, kernel, 1, NULL, &global, &local);
+        ok(clSetKernelArg(kernel, 1, sizeof(by), &by));
+        GIVES(CL_INVALID_WORK_DIMENSION, queue, kernel, 0, NULL, &global, &local);
+        GIVES(CL_INVALID_WORK_DIMENSION, queue, kernel, 4, NULL, &global, &local);
+        GIVES(CL_INVALID_GLOBAL_WORK_SIZE, queue, kernel, 1, NULL, NULL, &local);
+        GIVES(CL_INVALID_GLOBAL_WORK_SIZE, queue, kernel, 1, NULL, &zero, &local);
+        GIVES(CL_INVALID_VALUE, queue, kernel, 1, NULL, &global, NULL);
+        GIVES(CL_SUCCESS, queue, kernel, 1, NULL, &global, &local);
+        assert_true(local > 0);
+#undef GIVES
+    }
+    ok(clReleaseKernel(kernel));
+    ok(clReleaseMemObject(mem));
+    ok(clReleaseProgram(program));
+    ok(clReleaseCommandQueue(queue));
+    ok(clReleaseContext(ctx));
+}
+
 int
 main(int argc, char **argv)
 {
@@ -378,6 +470,7 @@ main(int argc, char **argv)
         cmocka_unit_test(names_are_checked),
         cmocka_unit_test(built_in_kernels_run),
         cmocka_unit_test(sub_group_questions_are_checked),
+        cmocka_unit_test(suggestions_are_checked),
     };
     int failed = 1;
 
@@ -389,6 +482,7 @@ main(int argc, char **argv)
         setenv("OCL_ICD_VENDORS", TESTDRV_VENDORS_DIR, 1);
         setenv("TESTDRV_BUILT_IN", "1", 1);
         setenv("TESTDRV_SUB_GROUPS", "8", 1);
+        setenv("TESTDRV_SUGGESTS", "48", 1);
     }
     native_report = report_take(program_path);
     if (native_report == NULL || servers_start(&servers, 2) != 0) {

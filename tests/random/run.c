@@ -116,13 +116,12 @@ create_objects(struct run *r)
 
     for (unsigned i = 0; i < r->plan->queue_count; i++) {
         const struct queue_plan *q = &r->plan->queues[i];
-        const cl_queue_properties properties[] = {
-            CL_QUEUE_PROPERTIES,
-            q->out_of_order ? CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE : 0, 0};
 
-        r->queues[i] = clCreateCommandQueueWithProperties(
+        /* drivers of 1.2 lack clCreateCommandQueueWithProperties, and the loader then spins */
+        r->queues[i] = clCreateCommandQueue(
             r->world->contexts[q->context],
-            r->world->devices[q->device % r->world->device_count], properties, &err);
+            r->world->devices[q->device % r->world->device_count],
+            q->out_of_order ? CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE : 0, &err);
         if (err != CL_SUCCESS) {
             fprintf(r->to, "queue %u call %d\n", i, err);
         }

@@ -32,6 +32,7 @@ struct tp_exec;
     X(PROGRAM_FILES, program_files)                                                    \
     X(KERNEL_CREATE, kernel_create)                                                    \
     X(SUB_GROUP_INFO, sub_group_info)                                                  \
+    X(SUGGESTED_SIZE, suggested_size)                                                  \
     X(KERNEL_ARG, kernel_arg)                                                          \
     X(SVM_ALLOC, svm_alloc)                                                            \
     X(EXEC_INFO, exec_info)                                                            \

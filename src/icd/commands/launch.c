@@ -26,7 +26,7 @@ struct launch {
 /* ---- checks ----------------------------------------------------------------------------- */
 
 static cl_int
-check_kernel(const struct tp_icd_op *op, struct _cl_kernel *kernel,
+check_kernel(const struct _cl_command_queue *q, struct _cl_kernel *kernel,
              const struct tp_icd_launch_limits **ret_limits)
 {
     cl_int err;
@@ -34,10 +34,10 @@ check_kernel(const struct tp_icd_op *op, struct _cl_kernel *kernel,
     if (kernel == NULL) {
         return CL_INVALID_KERNEL;
     }
-    if (kernel->program->ctx != op->q->ctx) {
+    if (kernel->program->ctx != q->ctx) {
         return CL_INVALID_CONTEXT;
     }
-    err = tp_icd_launch_limits(kernel, op->q->dev, ret_limits);
+    err = tp_icd_launch_limits(kernel, q->dev, ret_limits);
     if (err != CL_SUCCESS) {
         return err;
     }
@@ -165,11 +165,29 @@ check_svm(const struct tp_icd_op *op, const struct _cl_kernel *kernel)
     return CL_SUCCESS;
 }
 
+cl_int
+tp_icd_launch_check_range(const struct _cl_command_queue *q, struct _cl_kernel *kernel,
+                          cl_uint dims, const size_t *offset, const size_t *global)
+{
+    const struct launch launch = {kernel, dims, offset, global, NULL, NULL, 0};
+    const struct tp_icd_launch_limits *limits;
+    cl_int err = check_kernel(q, kernel, &limits);
+
+    if (err != CL_SUCCESS) {
+        return err;
+    }
+    if (dims < 1 || dims > 3) {
+        return CL_INVALID_WORK_DIMENSION;
+    }
+    return is_empty(&launch) ? CL_INVALID_GLOBAL_WORK_SIZE
+                             : check_range(limits, &launch);
+}
+
 static cl_int
 check_launch(const struct tp_icd_op *op, const struct launch *launch)
 {
     const struct tp_icd_launch_limits *limits;
-    cl_int err = check_kernel(op, launch->kernel, &limits);
+    cl_int err = check_kernel(op->q, launch->kernel, &limits);
 
     if (err != CL_SUCCESS) {
         return err;

@@ -103,6 +103,7 @@ kind_of(uint16_t type)
     case TP_WIRE_SUBSCRIBE:
     case TP_WIRE_PROGRAM_BINARIES:
     case TP_WIRE_SUB_GROUP_INFO:
+    case TP_WIRE_SUGGESTED_SIZE:
     case TP_WIRE_DEVICE_TIMER:
     case TP_WIRE_PEER_ACCEPT:
     case TP_WIRE_PEER_CONNECT:

@@ -75,6 +75,8 @@ tp_icd_device_has_commands(const struct _cl_device_id *dev)
            tp_icd_device_fact(dev, CL_DEVICE_COMMAND_BUFFER_CAPABILITIES_KHR, &fact);
 }
 
+#define SUGGESTS "cl_khr_suggested_local_work_size"
+
 static cl_device_svm_capabilities
 native_svm(const struct _cl_device_id *dev)
 {
@@ -118,6 +120,14 @@ tp_icd_device_has_sub_groups(const struct _cl_device_id *dev)
     return tp_icd_device_number(dev, CL_DEVICE_MAX_NUM_SUB_GROUPS, 0) != 0;
 }
 
+bool
+tp_icd_device_suggests(const struct _cl_device_id *dev)
+{
+    return (dev->server->idle_features & TP_WIRE_FEATURE_SUGGEST) != 0 &&
+           tp_text_has_word(tp_icd_device_text(dev, CL_DEVICE_EXTENSIONS, ""), ' ',
+                            SUGGESTS, strlen(SUGGESTS));
+}
+
 /** The language that programs in intermediate form are taken in. */
 #define SPIRV "SPIR-V_"
 
@@ -145,7 +155,7 @@ tp_icd_device_has_il(const struct _cl_device_id *dev)
 }
 
 /** Requirements of an extension besides the kernel language. */
-enum need { NOTHING, COMMANDS, SUB_GROUPS, IL };
+enum need { NOTHING, COMMANDS, SUB_GROUPS, IL, SUGGESTED };
 
 static bool
 has(const struct _cl_device_id *dev, enum need need)
@@ -157,6 +167,8 @@ has(const struct _cl_device_id *dev, enum need need)
         return tp_icd_device_has_sub_groups(dev);
     case IL:
         return tp_icd_device_has_il(dev);
+    case SUGGESTED:
+        return tp_icd_device_suggests(dev);
     default:
         return true;
     }
@@ -205,6 +217,7 @@ static const struct {
     {"cl_khr_subgroup_rotate", 0, SUB_GROUPS},
     {"cl_khr_subgroup_named_barrier", CL_DEVICE_MAX_NAMED_BARRIER_COUNT_KHR,
      SUB_GROUPS},
+    {SUGGESTS, 0, SUGGESTED},
     {"cl_khr_il_program", 0, IL},
     {"cl_khr_spirv_no_integer_wrap_decoration", 0, IL},
     {"cl_khr_spirv_extended_debug_info", 0, IL},

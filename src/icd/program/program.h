@@ -106,6 +106,11 @@ struct tp_icd_launch_limits {
  *  @return CL_SUCCESS, CL_INVALID_PROGRAM_EXECUTABLE, CL_OUT_OF_HOST_MEMORY */
 cl_int tp_icd_launch_limits(struct _cl_kernel *kernel, const struct _cl_device_id *dev,
                             const struct tp_icd_launch_limits **ret_limits);
+/** Checks what a launch without a work-group size is checked for, apart from content and
+ *  local memory; it must have work-items. @return what clEnqueueNDRangeKernel would say */
+cl_int tp_icd_launch_check_range(const struct _cl_command_queue *q,
+                                 struct _cl_kernel *kernel, cl_uint dims,
+                                 const size_t *offset, const size_t *global);
 void tp_icd_launch_limits_free(struct _cl_kernel *kernel);
 
 #endif

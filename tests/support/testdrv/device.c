@@ -7,6 +7,13 @@
 
 #define EXTENSIONS "cl_khr_byte_addressable_store cl_khr_global_int32_base_atomics"
 
+static const char *
+extensions(void)
+{
+    return td_script()->suggests > 0 ? EXTENSIONS " cl_khr_suggested_local_work_size"
+                                     : EXTENSIONS;
+}
+
 static struct _cl_platform_id platform;
 static struct _cl_device_id device[TD_DEVICES_MAX];
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -283,7 +290,6 @@ static const struct fact facts[] = {
     {CL_DEVICE_VENDOR, TEXT, 0, "Telpher"},
     {CL_DRIVER_VERSION, TEXT, 0, "1.0"},
     {CL_DEVICE_PROFILE, TEXT, 0, "FULL_PROFILE"},
-    {CL_DEVICE_EXTENSIONS, TEXT, 0, EXTENSIONS},
     {CL_DEVICE_PRINTF_BUFFER_SIZE, SIZE, 65536, NULL},
     {CL_DEVICE_PREFERRED_INTEROP_USER_SYNC, U32, CL_TRUE, NULL},
     {CL_DEVICE_PARENT_DEVICE, U64, 0, NULL},
@@ -417,7 +423,7 @@ out_30(cl_device_id dev, const struct td_out *out, cl_device_info name)
     case CL_DEVICE_NUMERIC_VERSION:
         return td_out_u32(out, version_number());
     case CL_DEVICE_EXTENSIONS_WITH_VERSION:
-        return out_extensions(out, EXTENSIONS);
+        return out_extensions(out, extensions());
     case CL_DEVICE_OPENCL_C_ALL_VERSIONS:
         return td_out_bytes(out, c, sizeof(c));
     case CL_DEVICE_IL_VERSION:
@@ -462,6 +468,8 @@ td_clGetDeviceInfo(cl_device_id dev, cl_device_info name, size_t size, void *val
     case CL_DEVICE_COMPILER_AVAILABLE:
     case CL_DEVICE_LINKER_AVAILABLE:
         return td_out_u32(out, td_script()->device_type != CL_DEVICE_TYPE_CUSTOM);
+    case CL_DEVICE_EXTENSIONS:
+        return td_out_text(out, extensions());
     case CL_DEVICE_VERSION:
         return td_out_text(out, version_text());
     case CL_DEVICE_OPENCL_C_VERSION:

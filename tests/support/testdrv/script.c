@@ -189,6 +189,7 @@ read_script(void)
     script.built_in = script.camera != NULL || is("TESTDRV_BUILT_IN", "1");
     script.group_said = number("TESTDRV_GROUP_SAID", 1, TD_GROUP_MAX, TD_GROUP_MAX);
     script.local_said = number("TESTDRV_LOCAL_SAID", 0, UINT_MAX, 0);
+    script.suggests = number("TESTDRV_SUGGESTS", 0, TD_GROUP_MAX, 0);
     script.sub_group = number("TESTDRV_SUB_GROUPS", 0, TD_GROUP_MAX, 0);
     script.lazy = is("TESTDRV_LAZY", "1");
     script.in_flush = is("TESTDRV_IN_FLUSH", "1");

@@ -176,6 +176,8 @@ CL_API_ENTRY void *CL_API_CALL
 td_clGetExtensionFunctionAddressForPlatform(cl_platform_id platform, const char *name)
 {
     (void)platform;
-    (void)name;
-    return NULL; /* this driver has no extension functions */
+    return td_script()->suggests > 0 &&
+                   strcmp(name, "clGetKernelSuggestedLocalWorkSizeKHR") == 0
+               ? (void *)td_clGetKernelSuggestedLocalWorkSizeKHR
+               : NULL;
 }

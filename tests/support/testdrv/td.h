@@ -124,6 +124,8 @@ struct td_script {
     cl_ulong svm; /* 0: none; 1: anywhere; else the address of the first allocation */
     unsigned group_said; /* answer to CL_KERNEL_WORK_GROUP_SIZE; larger groups run */
     unsigned local_said; /* [bytes] answer to CL_KERNEL_LOCAL_MEM_SIZE */
+    unsigned
+        suggests; /* work-items of the work-groups that it suggests; 0: it does not */
     unsigned sub_group; /* work-items of a sub-group; 0 = there are none */
 };
 const struct td_script *td_script(void);

@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/trace/log.h"
+#include "daemon/executor/commands/commands.h"
 #include "daemon/executor/executor.h"
 #include "daemon/executor/messages.h"
 #include "daemon/executor/objects/objects.h"
@@ -263,6 +264,58 @@ tp_exec_on_sub_group_info(struct tp_exec *x, const struct tp_wire_sub_group_info
     for (uint32_t i = 0; reply.status == 0 && i < m->room; i++) {
         wide[i] = values[i];
         reply.values = (struct tp_wire_u64s){(uint16_t)m->room, wide};
+    }
+    tp_exec_put(x, TP_WIRE_SUB_GROUP_INFO_REPLY, &reply);
+    return TELPHER_OK;
+}
+
+/* ---- suggested work-groups ---- */
+
+typedef cl_int(CL_API_CALL *suggest_fn)(cl_command_queue, cl_kernel, cl_uint,
+                                        const size_t *, const size_t *, size_t *);
+
+/* Asks the driver for a work-group of @p dims dimensions. @return 0 or the CL error */
+static int32_t
+ask_suggestion(struct tp_exec *x, const struct tp_wire_suggested_size *m, cl_uint dims,
+               size_t *ret_sizes)
+{
+    suggest_fn suggest = (suggest_fn)x->cl.GetExtensionFunctionAddressForPlatform(
+        x->inventory.platforms[x->platform], "clGetKernelSuggestedLocalWorkSizeKHR");
+    struct tp_exec_queue *q;
+    struct tp_exec_kernel *k;
+    size_t given[6];
+    int32_t error = tp_exec_find(x, m->queue, TP_WIRE_KIND_QUEUE, &q);
+
+    if (error == 0) {
+        error = tp_exec_find(x, m->kernel, TP_WIRE_KIND_KERNEL, &k);
+    }
+    if (error == 0) {
+        error = tp_exec_check_args(k);
+    }
+    if (error != 0 || suggest == NULL) {
+        return error != 0 ? error : CL_INVALID_OPERATION;
+    }
+    for (uint16_t i = 0; i < m->sizes.count; i++) {
+        given[i] = (size_t)tp_wire_u64_at(&m->sizes, i);
+    }
+    return suggest(q->native, k->native, dims, given, given + dims, ret_sizes);
+}
+
+telpher_status
+tp_exec_on_suggested_size(struct tp_exec *x, const struct tp_wire_suggested_size *m)
+{
+    struct tp_wire_sub_group_info_reply reply = {.request = m->request};
+    const uint16_t dims = m->sizes.count / 2;
+    size_t sizes[TP_WIRE_SUB_GROUP_SIZES] = {0};
+    uint64_t wide[TP_WIRE_SUB_GROUP_SIZES];
+
+    if (m->sizes.count % 2 != 0 || dims < 1 || dims > TP_WIRE_SUB_GROUP_SIZES) {
+        return TELPHER_ERR_PROTO;
+    }
+    reply.status = ask_suggestion(x, m, dims, sizes);
+    for (uint16_t i = 0; reply.status == 0 && i < dims; i++) {
+        wide[i] = sizes[i];
+        reply.values = (struct tp_wire_u64s){dims, wide};
     }
     tp_exec_put(x, TP_WIRE_SUB_GROUP_INFO_REPLY, &reply);
     return TELPHER_OK;

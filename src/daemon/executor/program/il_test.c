@@ -167,6 +167,7 @@ static void
 test_bad_messages(void **state)
 {
     static const uint8_t value[16];
+    static const uint64_t sizes[8];
     struct tp_wire_program_il il = {
         .program = tp_wire_id(TP_WIRE_KIND_PROGRAM, 1), .size = 5, .il = {4, value}};
     struct tp_wire_program_built_in built_in = {.program = il.program,
@@ -199,6 +200,13 @@ test_bad_messages(void **state)
     info.room = 3;
     info.input.count = 0;
     expect_end(TP_WIRE_SUB_GROUP_INFO, &info);
+    for (uint16_t count = 0; count <= 8; count++) {
+        const struct tp_wire_suggested_size m = {.sizes = {count, sizes}};
+
+        if (count % 2 != 0 || count == 0 || count > 6) {
+            expect_end(TP_WIRE_SUGGESTED_SIZE, &m);
+        }
+    }
 }
 
 static int32_t
