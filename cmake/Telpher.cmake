@@ -45,6 +45,17 @@ function(telpher_test name)
     LABELS "${T_LABELS}" ENVIRONMENT "TELPHER_CACHE=none")
 endfunction()
 
+# telpher_plain(TESTS … TARGETS …): tests that lack something under a sanitizer. CI runs them again without one, in
+# the preset plain, and builds the targets that they need there.
+add_custom_target(plain_tests)
+function(telpher_plain)
+  cmake_parse_arguments(P "" "" "TESTS;TARGETS" ${ARGN})
+  add_dependencies(plain_tests ${P_TARGETS})
+  foreach(test IN LISTS P_TESTS)
+    set_property(TEST ${test} APPEND PROPERTY LABELS plain)
+  endforeach()
+endfunction()
+
 # telpher_fuzz(<name> SOURCES … CORPUS <dir> [DEPS …]): a LLVMFuzzerTestOneInput. The fuzz preset links
 # libFuzzer; every other build links a small main that replays the corpus as a test.
 add_custom_target(fuzzers)

@@ -15,8 +15,7 @@ MPI_Reduce_local(const void *in, void *in_out, int count, MPI_Datatype type, MPI
     tp_mpidev_lock();
     error = tp_mpidev_stage_open(&stages[0], in, count, type, TP_MPIDEV_IN);
     if (error == MPI_SUCCESS) {
-        error =
-            tp_mpidev_stage_open(&stages[1], in_out, count, type, TP_MPIDEV_IN_OUT);
+        error = tp_mpidev_stage_open(&stages[1], in_out, count, type, TP_MPIDEV_IN_OUT);
     }
     if (error == MPI_SUCCESS) {
         error = PMPI_Reduce_local(stages[0].mpi, stages[1].mpi, count, type, op);
@@ -76,8 +75,8 @@ close_both(struct tp_mpidev_stage *stages, int error, MPI_Aint done)
             return PMPI_##name(UNPACK plain);                                          \
         }                                                                              \
         tp_mpidev_lock();                                                              \
-        error = open_both(stages, elements, count, type, packed, size, *position,      \
-                          packs);                                                      \
+        error =                                                                        \
+            open_both(stages, elements, count, type, packed, size, *position, packs);  \
         if (error == MPI_SUCCESS) {                                                    \
             error = PMPI_##name(UNPACK staged);                                        \
         }                                                                              \

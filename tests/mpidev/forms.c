@@ -66,13 +66,13 @@ test_topologies(void)
     test_neighbors(3);
     test_neighbors(100000);
     MPI_Comm_free(&comm);
-    MPI_Dist_graph_create_adjacent(MPI_COMM_WORLD, 2, both, both, 2, both,
-                                   both, MPI_INFO_NULL, 0, &comm);
+    MPI_Dist_graph_create_adjacent(MPI_COMM_WORLD, 2, both, both, 2, both, both,
+                                   MPI_INFO_NULL, 0, &comm);
     test_neighbors(5);
     MPI_Comm_free(&comm);
-    MPI_Dist_graph_create_adjacent(MPI_COMM_WORLD, rank == 0 ? 0 : 1, &left,
-                                   both, rank == size - 1 ? 0 : 1, &right,
-                                   both, MPI_INFO_NULL, 0, &comm);
+    MPI_Dist_graph_create_adjacent(MPI_COMM_WORLD, rank == 0 ? 0 : 1, &left, both,
+                                   rank == size - 1 ? 0 : 1, &right, both,
+                                   MPI_INFO_NULL, 0, &comm);
     test_neighbors(5);
     MPI_Comm_free(&comm);
     for (int i = 0; i < size && i < 16; i++) {
@@ -203,22 +203,22 @@ test_inactive(void)
 
 #if MPI_VERSION >= 4
 #define PERSISTENT(X)                                                                  \
-    X(Bcast, in, count, MPI_INT, size - 1, comm)                                      \
-    X(Reduce, out, in, count, MPI_INT, MPI_SUM, 0, comm)                              \
-    X(Allreduce, out, in, count, MPI_INT, MPI_SUM, comm)                              \
-    X(Scan, out, in, count, MPI_INT, MPI_SUM, comm)                                   \
-    X(Exscan, out, in, count, MPI_INT, MPI_SUM, comm)                                 \
-    X(Reduce_scatter, out, in, each, MPI_INT, MPI_SUM, comm)                          \
-    X(Reduce_scatter_block, out, in, count, MPI_INT, MPI_SUM, comm)                   \
-    X(Gather, out, count, MPI_INT, in, count, MPI_INT, 0, comm)                       \
-    X(Gatherv, out, count, MPI_INT, in, each, places, MPI_INT, 0, comm)               \
-    X(Scatter, out, count, MPI_INT, in, count, MPI_INT, 0, comm)                      \
-    X(Scatterv, out, each, places, MPI_INT, in, count, MPI_INT, 0, comm)              \
-    X(Allgather, out, count, MPI_INT, in, count, MPI_INT, comm)                       \
-    X(Allgatherv, out, count, MPI_INT, in, each, places, MPI_INT, comm)               \
-    X(Alltoall, out, count, MPI_INT, in, count, MPI_INT, comm)                        \
-    X(Alltoallv, out, each, places, MPI_INT, in, each, places, MPI_INT, comm)         \
-    X(Alltoallw, out, each, offsets, all_types, in, each, offsets, all_types, comm)   \
+    X(Bcast, in, count, MPI_INT, size - 1, comm)                                       \
+    X(Reduce, out, in, count, MPI_INT, MPI_SUM, 0, comm)                               \
+    X(Allreduce, out, in, count, MPI_INT, MPI_SUM, comm)                               \
+    X(Scan, out, in, count, MPI_INT, MPI_SUM, comm)                                    \
+    X(Exscan, out, in, count, MPI_INT, MPI_SUM, comm)                                  \
+    X(Reduce_scatter, out, in, each, MPI_INT, MPI_SUM, comm)                           \
+    X(Reduce_scatter_block, out, in, count, MPI_INT, MPI_SUM, comm)                    \
+    X(Gather, out, count, MPI_INT, in, count, MPI_INT, 0, comm)                        \
+    X(Gatherv, out, count, MPI_INT, in, each, places, MPI_INT, 0, comm)                \
+    X(Scatter, out, count, MPI_INT, in, count, MPI_INT, 0, comm)                       \
+    X(Scatterv, out, each, places, MPI_INT, in, count, MPI_INT, 0, comm)               \
+    X(Allgather, out, count, MPI_INT, in, count, MPI_INT, comm)                        \
+    X(Allgatherv, out, count, MPI_INT, in, each, places, MPI_INT, comm)                \
+    X(Alltoall, out, count, MPI_INT, in, count, MPI_INT, comm)                         \
+    X(Alltoallv, out, each, places, MPI_INT, in, each, places, MPI_INT, comm)          \
+    X(Alltoallw, out, each, offsets, all_types, in, each, offsets, all_types, comm)    \
     X(Neighbor_allgather, out, count, MPI_INT, in, count, MPI_INT, comm)               \
     X(Neighbor_allgatherv, out, count, MPI_INT, in, counts, displs, MPI_INT, comm)     \
     X(Neighbor_alltoall, out, count, MPI_INT, in, count, MPI_INT, comm)                \

@@ -84,8 +84,8 @@ PMPI_Pack(const void *in, int count, MPI_Datatype handle, void *out, int out_byt
     struct sides sides;
 
     if (error == MPI_SUCCESS) {
-        error = open_sides(&sides, owner, in, count, handle, (char *)out + *position,
-                           true);
+        error =
+            open_sides(&sides, owner, in, count, handle, (char *)out + *position, true);
     }
     if (error == MPI_SUCCESS) {
         tp_ampi_type_pack(sides.elements.at, (size_t)count, handle, sides.packed.at);

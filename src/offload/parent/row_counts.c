@@ -48,7 +48,7 @@ static int
 exchange(void *block, bool sends, const int *counts, const int *displacements,
          const int *none, MPI_Datatype row, MPI_Comm inter)
 {
-    char nothing;
+    char nothing = 0;
 
     return sends ? PMPI_Alltoallv(block, counts, displacements, row, &nothing, none,
                                   none, row, inter)
