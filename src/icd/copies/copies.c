@@ -36,7 +36,8 @@ has_same_fact(const struct _cl_device_id *a, const struct _cl_device_id *b,
     return !has || (x.len == y.len && memcmp(x.data, y.data, x.len) == 0);
 }
 
-/** True if a program that knows device @p a can go on with @p b. */
+/** True if a program that knows device @p a can go on with @p b. Their drivers may have different
+ *  versions: each builds programs from their source. */
 static bool
 is_like(const struct _cl_device_id *a, const struct _cl_device_id *b)
 {
@@ -95,6 +96,26 @@ find_alike(const struct tp_icd_session *session, struct tp_icd_server *server,
         found = other;
     }
     return found;
+}
+
+/** True if a session and its second one have drivers of the same versions. */
+static bool
+has_same_drivers(const struct tp_icd_session *session,
+                 const struct tp_icd_session *twin)
+{
+    for (size_t i = 0; i < tp_icd.platform->device_count; i++) {
+        const struct _cl_device_id *dev = tp_icd.platform->devices[i];
+        const struct _cl_device_id *other;
+
+        if (dev->server != session->server || dev->platform != session->platform) {
+            continue;
+        }
+        other = find_device(twin->server, twin->platform, dev->index);
+        if (other == NULL || !has_same_fact(dev, other, CL_DRIVER_VERSION)) {
+            return false;
+        }
+    }
+    return true;
 }
 
 /** True if the drivers of a session say of each program whether it has variables. Some accept such
@@ -197,6 +218,7 @@ tp_icd_copies_open(struct tp_icd_session *session)
         c->session = session;
         c->twin = twin;
         c->reports_variables = reports_variables(session);
+        c->same_drivers = has_same_drivers(session, twin);
         session->copies = c;
         session->compact = false; /* each command stands for itself */
     } else {

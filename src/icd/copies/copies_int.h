@@ -82,6 +82,7 @@ struct tp_icd_copies {
     struct tp_map unset; /**< user events that the first server sees as not set */
     struct tp_map known; /**< in a take-over: events that the second server has */
     struct tp_map variables; /**< programs whose text may have variables of its own */
+    bool same_drivers; /**< the second server's driver takes binaries of the first's */
     bool reports_variables; /**< the driver says of each program whether it has */
     struct tp_map failed; /**< events that ended with an error → status */
     struct tp_map shadows; /**< buffer → its shadow */

@@ -604,6 +604,10 @@ find_fault(struct tp_icd_copies *c, enum kind kind, uint16_t type, const void *m
     if (transfer_of(type, msg) != 0) {
         return "a program is too large";
     }
+    if (type == TP_WIRE_PROGRAM_BINARY && !c->same_drivers) {
+        return "a program is a binary, and the second server's driver has another "
+               "version";
+    }
     if (row == NULL) {
         return find_variables(c, type, msg);
     }

@@ -288,7 +288,6 @@ static const struct fact facts[] = {
     {CL_DEVICE_QUEUE_ON_HOST_PROPERTIES, U64,
      CL_QUEUE_PROFILING_ENABLE | CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE, NULL},
     {CL_DEVICE_VENDOR, TEXT, 0, "Telpher"},
-    {CL_DRIVER_VERSION, TEXT, 0, "1.0"},
     {CL_DEVICE_PROFILE, TEXT, 0, "FULL_PROFILE"},
     {CL_DEVICE_PRINTF_BUFFER_SIZE, SIZE, 65536, NULL},
     {CL_DEVICE_PREFERRED_INTEROP_USER_SYNC, U32, CL_TRUE, NULL},
@@ -472,6 +471,8 @@ td_clGetDeviceInfo(cl_device_id dev, cl_device_info name, size_t size, void *val
         return td_out_text(out, extensions());
     case CL_DEVICE_VERSION:
         return td_out_text(out, version_text());
+    case CL_DRIVER_VERSION:
+        return td_out_text(out, td_script()->driver);
     case CL_DEVICE_OPENCL_C_VERSION:
         return td_out_text(out, "OpenCL C 1.2 ");
     case CL_DEVICE_VENDOR_ID:

@@ -179,6 +179,7 @@ read_script(void)
 
     script.name =
         getenv("TESTDRV_NAME") != NULL ? getenv("TESTDRV_NAME") : "Telpher Test Driver";
+    script.driver = getenv("TESTDRV_DRIVER") != NULL ? getenv("TESTDRV_DRIVER") : "1.0";
     script.timer = timer != NULL;
     script.clock_ahead_ns = timer != NULL ? strtoull(timer, NULL, 10) : 0;
     script.svm = svm != NULL ? strtoull(svm, NULL, 0) : 0;

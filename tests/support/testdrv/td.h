@@ -102,6 +102,7 @@ void td_record_object(const char *what, const struct td_obj *obj);
 /** Fixed after the first call. */
 struct td_script {
     const char *name; /* of the platform */
+    const char *driver; /* its version */
     unsigned devices;
     unsigned delay_us; /* of every command */
     bool lazy; /* commands start only after a flush */
