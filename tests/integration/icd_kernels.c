@@ -421,7 +421,7 @@ sub_group_questions_are_checked(void **unused)
     ok(clReleaseContext(ctx));
 }
 
-/** What the client refuses, and arguments that reach the server with the question. */
+/** Queries that the client refuses, and arguments that reach the server with the question. */
 static void
 suggestions_are_checked(void **unused)
 {
