@@ -28,11 +28,13 @@ Prints tables, each with a line that says what limits it.
   --figures LIST     of 2 (latency, one buffer and several), 3 (bandwidths), 4 (bandwidths and
                      latency with sycl::buffer, or, in a build without SYCL, unified shared
                      memory), 5 (collectives) (2,3,4,5)
-  -d, --device KIND  what the buffers are: opencl, cuda, sim, ... (opencl)
-  --mpi LIST         of openmpi, mpich (those that are here)
-  -m, --message-size [MIN:]MAX  bytes (16K:16M; collectives 16K:1M)
-  -i, --iterations N of each measurement (20)
-  --ranks LIST       processes of the collectives (2,4)
+  -d, --device KIND  what the buffers are: opencl, cuda, sim, ... (opencl); host: host buffers of
+                     each MPI beside each other: latency, message rate, bcast, allreduce, alltoall
+  --mpi LIST         of openmpi, mpich, ampi (Open MPI and MPICH that are here; with -d host, adaptive
+                     MPI as well)
+  -m, --message-size [MIN:]MAX  bytes (16K:16M; collectives 16K:1M; host 8:1M)
+  -i, --iterations N of each measurement (20; host 200)
+  --ranks LIST       processes of the collectives (2,4; host 2,16)
   --devices LIST     or one process for each of so many devices; on one device, two
   --rounds N         turns (5)
   --minutes M        begin no round that would end later (30)
@@ -50,9 +52,11 @@ BENCH = os.path.normpath(os.path.join(FOLDER, "..", "..", "bin", "telpher-bench"
 BANDWIDTHS = ("bw", "bibw")
 COLLECTIVES = ("allgather", "alltoall", "bcast", "reduce", "allreduce")
 WAYS = ("host", "staged", "library", "own")
+MPIS = ("openmpi", "mpich", "ampi")
+BESIDE = ("bcast", "allreduce", "alltoall")  # with host buffers, each MPI in turns with the others
 ATOMICS = ("cas_latency", "fop_latency")  # of one size: 8 bytes here
 # Why a pattern differs from OSU's program of that name
-REASONS = {**{name: "each iteration reads a clock twice: MPI_Wtime, here clock_gettime" for name in ("put_latency", "get_latency")},
+REASONS = {**{name: "each iteration reads a clock twice: MPI_Wtime, here clock_gettime" for name in ("put_latency", "get_latency", "acc_latency")},
            **{name: "8 bytes in a window of MPI_Win_create; OSU: 1 byte, MPI_Win_allocate" for name in ATOMICS}}
 
 
@@ -77,6 +81,8 @@ def library_of(mpi):
 
 
 def launcher(args, mpi, ranks, preload):
+    if mpi == "ampi":  # its ranks start as Telpher's do
+        return [os.path.join(os.path.dirname(BENCH), "telpher"), "launch", "-n", str(ranks), "--"]
     line = args.launcher.split() if args.launcher else [shutil.which(f"mpirun.{mpi}")]
     if not args.launcher and mpi == "openmpi":
         line += ["--oversubscribe"] + (["--allow-run-as-root"] if os.geteuid() == 0 else [])
@@ -117,6 +123,10 @@ def run(line, timeout, mapping=None):
 
 def command(args, job, way):
     pattern, mpi = job["pattern"], job["mpi"]
+    if way in MPIS:
+        runtime = ["-r", "ampi"] if way == "ampi" else ["-r", "mpi"]
+        return launcher(args, way, job["ranks"], None) + [BENCH, pattern, *runtime, "-m", job["sizes"], "-i", str(args.iterations), "-x", "20",
+                                                          "-f", "json"]
     line = launcher(args, mpi, job["ranks"], library_of(mpi) if way == "library" else None)
     line += [BENCH, pattern, "-r", "mpi_host" if way == "staged" else "mpi", "-m", job["sizes"], "-i", str(args.iterations)]
     line += ["-x", "3", "-f", "json", "-W", "16"] + (["-b", "multiple"] if job["buffers"] == "multiple" else [])
@@ -158,6 +168,16 @@ def measure(args, job, way):
 
 
 # ---- all of them ----
+
+def beside_jobs(args):
+    """Host buffers: each MPI is a way."""
+    def job(pattern, ranks):
+        return {"figure": 0, "pattern": pattern, "ranks": ranks, "sizes": args.message_size or "8:1M", "device": "host", "buffers": "single",
+                "mpi": "each", "ways": tuple(mpi for mpi in MPIS if mpi in args.mpi)}
+    jobs = [job("latency", 2)] + [job("mbw_mr", ranks) for ranks in args.ranks if ranks % 2 == 0]
+    jobs += [job(pattern, ranks) for pattern in BESIDE for ranks in args.ranks]
+    return [one for one in jobs if is_wanted(args, one["pattern"])]
+
 
 def jobs_of(args):
     def job(figure, pattern, **more):
@@ -219,10 +239,13 @@ def measure_all(args, jobs):
     return values
 
 
+def order_of(way):
+    return (*WAYS, "osu", "ours", *MPIS).index(way)
+
+
 def results_of(jobs, values):
     rows = []
-    for (j, way, size), got in sorted(values.items(), key=lambda item: (item[0][0], WAYS.index(item[0][1]) if item[0][1] in WAYS
-                                                                        else item[0][1], item[0][2])):
+    for (j, way, size), got in sorted(values.items(), key=lambda item: (item[0][0], order_of(item[0][1]), item[0][2])):
         job = {k: v for k, v in jobs[j].items() if k not in ("ways", "sizes", "options")}
         rows.append({"test": "suite", **job, "way": way, "bytes": size, "median": round(statistics.median(got), 3), "rounds": got,
                      "unit": "MB/s" if "bw" in job["pattern"] and "latency" not in job["pattern"] else "us"})
@@ -270,9 +293,12 @@ def best_of(row):
 
 def table_of(key, group):
     figure, pattern, device, buffers, ranks, mpi, devices = key
-    ways = [way for way in (*WAYS, "osu", "ours") if way in group]
+    ways = sorted(group, key=order_of)
     sizes = sorted({size for way in ways for size in group[way]})
     pair = ("ours", "osu") if "osu" in ways else ("library", "staged")
+    if ways[0] in MPIS:
+        yield from beside_table(key, group, ways, sizes)
+        return
     unit = next(iter(group[ways[0]].values()))["unit"]
     where = f"{ranks} processes" + (f" on {devices} device{'s' * (devices > 1)}" if devices else "")
     yield f"\n{pattern}, {device} buffers ({buffers}), {where}, {mpi} [{unit}]" + (f", figure {figure}" if figure else "")
@@ -287,6 +313,41 @@ def table_of(key, group):
     limit = next(iter(group[ways[0]].values())).get("limit")
     if limit:
         yield limit
+
+
+def ratio_to_best(group, mine, others, size):
+    """How many times as long as with the better of the others: by time, or by the reverse of bandwidths."""
+    rows = [group[way][size] for way in others if size in group.get(way, {})]
+    if size not in group.get(mine, {}) or not rows:
+        return None
+    rate = rows[0]["unit"] == "MB/s"
+    best = (max if rate else min)(row["median"] for row in rows)
+    value = group[mine][size]["median"]
+    return best / max(value, 1e-9) if rate else value / max(best, 1e-9)
+
+
+def beside_table(key, group, ways, sizes):
+    _, pattern, _, _, ranks, _, _ = key
+    unit = next(iter(group[ways[0]].values()))["unit"]
+    yield f"\n{pattern}, host buffers, {ranks} processes [{unit}]"
+    yield "| bytes | " + " | ".join(ways) + f" | {ways[-1]} over the better of the others, in time |"
+    yield "|---" * (len(ways) + 2) + "|"
+    for size in sizes:
+        cells = [number(group[way][size]["median"]) if size in group[way] else "" for way in ways]
+        ratio = ratio_to_best(group, ways[-1], ways[:-1], size)
+        yield f"| {size_name(size)} | " + " | ".join([*cells, f"{ratio:.2f}" if ratio else ""]) + " |"
+
+
+def beside_summary(groups):
+    """One line for each pattern and number of processes."""
+    yield "\n| pattern | processes | median ratio | smallest, largest of a size |"
+    yield "|---" * 4 + "|"
+    for (_, pattern, _, _, ranks, _, _), group in groups.items():
+        ways = sorted(group, key=order_of)
+        ratios = [ratio_to_best(group, ways[-1], ways[:-1], size) for size in group[ways[-1]]]
+        ratios = [ratio for ratio in ratios if ratio]
+        if ratios:
+            yield f"| {pattern} | {ranks} | {statistics.median(ratios):.2f} | {min(ratios):.2f}, {max(ratios):.2f} |"
 
 
 # ---- agreement with OSU's programs ----
@@ -331,11 +392,11 @@ def agreement_of(groups):
 def parse_args():
     parser = arguments.Parser("suite")
     parser.add_argument("-h", "--help", action="store_true")
-    parser.add_argument("-d", "--device", default="opencl", choices=["opencl", "sycl", "usm", "svm", "cuda", "managed", "sim"])
-    for names, kind, default in ((("-m", "--message-size"), arguments.sizes, None), (("-i", "--iterations"), arguments.count, 20),
+    parser.add_argument("-d", "--device", default="opencl", choices=["host", "opencl", "sycl", "usm", "svm", "cuda", "managed", "sim"])
+    for names, kind, default in ((("-m", "--message-size"), arguments.sizes, None), (("-i", "--iterations"), arguments.count, None),
                                  (("-o", "--out"), arguments.place, None), (("--json",), arguments.place, None),
-                                 (("--figures",), str, "2,3,4,5"), (("--mpi",), str, "openmpi,mpich"),
-                                 (("--ranks",), arguments.counts, "2,4"), (("--devices",), arguments.counts, []),
+                                 (("--figures",), str, "2,3,4,5"), (("--mpi",), str, None),
+                                 (("--ranks",), arguments.counts, None), (("--devices",), arguments.counts, []),
                                  (("--rounds",), arguments.count, 5), (("--minutes",), arguments.duration, 30),
                                  (("--timeout",), arguments.duration, 120), (("--launcher",), str, None), (("--osu",), str, None),
                                  (("--patterns",), str, None)):
@@ -347,14 +408,20 @@ def parse_args():
     if not re.fullmatch("[2-5](,[2-5])*", args.figures):
         parser.error("--figures takes 2, 3, 4 and 5, with commas between them")
     args.figures = [int(figure) for figure in args.figures.split(",")]
-    if not set(args.mpi.split(",")) <= {"openmpi", "mpich"}:
-        parser.error("--mpi takes openmpi, mpich")
+    host = args.device == "host"
+    args.ranks = args.ranks or ([2, 16] if host else [2, 4])
+    args.iterations = args.iterations or (200 if host else 20)
+    args.mpi = args.mpi or ("openmpi,mpich,ampi" if host else "openmpi,mpich")
+    if not set(args.mpi.split(",")) <= set(MPIS if host else MPIS[:2]):
+        parser.error("--mpi takes openmpi, mpich" + (", ampi" if host else "; ampi with -d host"))
+    if host and args.osu:
+        parser.error("--osu measures host buffers without -d host")
     if args.launcher is not None and not (args.launcher.split() and shutil.which(args.launcher.split()[0])):
         parser.error(f"--launcher: no such program: {args.launcher}")
     if args.osu and not os.path.isdir(args.osu):
         parser.error(f"--osu: no such folder: {args.osu}")
     args.mpi = [mpi for mpi in args.mpi.split(",") if os.path.exists(os.path.join(FOLDER, f"telpher-bench-{mpi}.so"))
-                and (args.launcher or shutil.which(f"mpirun.{mpi}"))]
+                and (mpi == "ampi" or args.launcher or shutil.which(f"mpirun.{mpi}"))]
     if not args.mpi:
         sys.exit("telpher-bench: suite: no MPI here that this was built for (packages telpher-openmpi, telpher-mpich)")
     args.environment = None
@@ -366,7 +433,7 @@ def main():
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     os.environ.setdefault("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")
     os.environ.setdefault("OMPI_ALLOW_RUN_AS_ROOT", "1")
-    jobs = osu_jobs(args) if args.osu else jobs_of(args)
+    jobs = osu_jobs(args) if args.osu else beside_jobs(args) if args.device == "host" else jobs_of(args)
     if not jobs:
         sys.exit("telpher-bench: suite: no such patterns " + (f"among the programs of {args.osu}" if args.osu else "in these figures"))
     rows = results_of(jobs, measure_all(args, jobs))
@@ -384,6 +451,8 @@ def main():
         print("\n".join(table_of(key, group)))
     if args.osu:
         print("\n".join(agreement_of(groups_of(rows))))
+    if args.device == "host":
+        print("\n".join(beside_summary(groups_of(rows))))
     path = args.json or (args.out + ".json" if args.out else None)
     if path:
         with open(path, "w", encoding="utf-8") as file:

@@ -364,6 +364,17 @@ suite() {
             grep -q '>2 devices<' "$dir/scale.svg" || is_sanitized || die "no line of two devices"
         fi
     fi
+    # host buffers of each MPI in turns, adaptive MPI's last
+    expect 2 "$bench" suite --mpi ampi
+    expect 2 "$bench" suite -d host --osu "$dir"
+    if [ -e "$top/libexec/telpher/telpher-bench-ampi.so" ]; then
+        each=ampi
+        test ! -e "$top/libexec/telpher/telpher-bench-openmpi.so" || ! command -v mpirun.openmpi >/dev/null || each=openmpi,ampi
+        expect 0 "$bench" suite -d host --mpi $each --patterns latency,mbw_mr,allreduce --ranks 2,4 --rounds 1 -i 3 -m 4:8 --json "$dir/each.json"
+        test "$(grep -Ec '^\| [48]( \| [0-9.,]+)+ \|' "$dir/out")" -eq 10 || die "rows of each MPI"
+        test "$each" = ampi || test "$(grep -Ec '^\| (latency|mbw_mr|allreduce) \| [24]( \| [0-9.]+){2}, [0-9.]+ \|$' "$dir/out")" -eq 5 || die "no line for each pattern"
+        grep -q '"way": "ampi"' "$dir/each.json" || die "no results of adaptive MPI"
+    fi
     expect 2 "$bench" build-mpi --nonsense
     expect 1 "$bench" build-mpi "$dir/no-mpicc"
     grep -q 'no compiler' "$dir/err" || die "no reason for a missing compiler"
@@ -514,6 +525,13 @@ patterns() {
     done
     export ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0"
     export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+    if [ -e "$(dirname "$bench")/../libexec/telpher/telpher-bench-ampi.so" ]; then
+        expect 0 $telpher "$bench" check -r ampi
+        every_pattern ampi '.*_(persistent|partitioned)|put_notify' none
+        expect 0 "$bench" allreduce -r ampi -m 4:8 -i 5 -c # starts its ranks
+        expect 0 $telpher "$bench" latency -r mpi --mpi ampi -d sim -m 64:128 -i 5 -c D D
+        grep -q '^# Transport Telpher adaptive MPI' "$dir/out" || die "not adaptive MPI"
+    fi
     for flavour in openmpi mpich; do
         test -e "$(dirname "$bench")/../libexec/telpher/telpher-bench-$flavour.so" || continue
         launch="mpirun.$flavour"

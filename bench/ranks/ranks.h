@@ -168,6 +168,9 @@ ranks_recv(struct ranks_pair *p, const struct ranks_way *way, void *dst, size_t 
 
 extern const struct ranks_way *const ranks_ways[];
 extern const struct ranks_way ranks_mpi_way; /* calls of an MPI */
+extern const struct ranks_way ranks_ampi_way; /* of adaptive MPI */
+/** Is it one of an MPI's calls? */
+bool ranks_calls_mpi(const struct ranks_way *way);
 extern const struct ranks_way ranks_mpi_host_way; /* with staging around them */
 /** "openmpi" or "mpich": @p name if that is one, or, for NULL, of the launcher that this
  *  runs under. Ends the program when that is neither. */

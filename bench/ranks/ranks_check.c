@@ -198,8 +198,9 @@ ranks_check_main(int argc, char **argv)
     const struct ranks_way *way = &ranks_mpi_way;
     int code = ranks_parse_options(argc, argv, &every, &o, &way);
 
-    if (code < 0 && (o.syncs | o.memories) != 0 && way != &ranks_mpi_way) {
-        code = cli_wrong("check", "-s and -w are of -r mpi");
+    if (code < 0 && (o.syncs | o.memories) != 0 &&
+        (!ranks_calls_mpi(way) || way->staged)) {
+        code = cli_wrong("check", "-s and -w are of -r mpi and -r ampi");
     }
     if (code >= 0) {
         return code;

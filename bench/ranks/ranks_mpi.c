@@ -2,7 +2,8 @@
 /*
  * Runtime mpi: the same patterns over the calls of an MPI, for comparison. The program runs
  * under that MPI's mpirun; its library is loaded first, then the module that was compiled for
- * it. Telpher only gives the memory here: its context is a job of one rank.
+ * it. Telpher only gives the memory here: its context is a job of one rank. Runtime ampi is the same
+ * with adaptive MPI, whose ranks `telpher launch` starts.
  */
 #include "bench/ranks/memory/ranks_memory.h"
 
@@ -34,6 +35,9 @@ struct flavour {
 static const struct flavour flavours[] = {
     {"openmpi", "OMPI_COMM_WORLD_SIZE", {"libmpi.so.40", BENCH_LIBRARY_OPENMPI, NULL}},
     {"mpich", "PMI_SIZE", {"libmpich.so.12", "libmpi.so.12", BENCH_LIBRARY_MPICH}},
+    {"ampi",
+     NULL,
+     {NULL}}, /* started by `telpher launch`; its module is linked to it */
 };
 
 static const struct bench_mpi *mpi;
@@ -62,7 +66,8 @@ find(const char *name)
 {
     for (size_t i = 0; i < sizeof(flavours) / sizeof(flavours[0]); i++) {
         if (name != NULL ? strcmp(name, flavours[i].name) == 0
-                         : getenv(flavours[i].variable) != NULL) {
+                         : flavours[i].variable != NULL &&
+                               getenv(flavours[i].variable) != NULL) {
             return &flavours[i];
         }
     }
@@ -84,7 +89,8 @@ choose(const char *name)
         return f;
     }
     if (name != NULL) {
-        fail("--mpi is openmpi, mpich, or the path of a module with a / in it, not",
+        fail("--mpi is openmpi, mpich, ampi, or the path of a module with a / in it, "
+             "not",
              name);
     }
     fail("this runs under the mpirun of Open MPI or MPICH; where another "
@@ -135,6 +141,10 @@ load_module(const struct flavour *f)
     bench_helper_path(relative, path, sizeof(path));
     if (access(path, R_OK) != 0) {
         fail("telpher-bench was built without this MPI, there is no", path);
+    }
+    if (f->libraries[0] == NULL) {
+        open_module(path, RTLD_GLOBAL);
+        return;
     }
     load_library(f);
     open_module(path, RTLD_LOCAL);
@@ -218,7 +228,7 @@ refuse_memory(struct ranks_pair *p)
 }
 
 static void
-join(struct ranks_pair *p)
+join_named(struct ranks_pair *p, const char *name)
 {
     telpher_error err = {0};
     int rank, size;
@@ -226,7 +236,7 @@ join(struct ranks_pair *p)
     if (p->o->max_bytes > INT_MAX) {
         fail("runtime mpi sends at most 2 GiB - 1 at once", "");
     }
-    load(p->o->mpi);
+    load(name);
     if (p->o->session && mpi->start_session == NULL) {
         fail("-I: this MPI has no sessions, which MPI 4 brought", mpi->version());
     }
@@ -241,6 +251,18 @@ join(struct ranks_pair *p)
     if (p->ctx == NULL && ranks_context_alone(NULL, &p->ctx, &err) != TELPHER_OK) {
         fail("memory for the buffers", err.text);
     }
+}
+
+static void
+join(struct ranks_pair *p)
+{
+    join_named(p, p->o->mpi);
+}
+
+static void
+join_ampi(struct ranks_pair *p)
+{
+    join_named(p, "ampi");
 }
 
 /* Async-signal-safe. All results have been printed, and checked. */
@@ -309,6 +331,14 @@ lay_out(const struct bench_work *w)
 
 const struct ranks_job ranks_mpi_job = {join,      leave,  barrier,   transport,
                                         find_call, reduce, abort_all, lay_out};
+static const struct ranks_job ampi_job = {join_ampi, leave,  barrier,   transport,
+                                          find_call, reduce, abort_all, lay_out};
+
+bool
+ranks_calls_mpi(const struct ranks_way *way)
+{
+    return way->job == &ranks_mpi_job || way->job == &ampi_job;
+}
 
 /* ---- the way ---- */
 
@@ -358,3 +388,14 @@ const struct ranks_way ranks_mpi_way = {.name = "mpi",
                                         .begin_send = way_begin_send,
                                         .begin_recv = way_begin_recv,
                                         .wait_all = way_wait_all};
+
+const struct ranks_way ranks_ampi_way = {.name = "ampi",
+                                         .title = "Adaptive MPI",
+                                         .job = &ampi_job,
+                                         .open = refuse_memory,
+                                         .close = nothing,
+                                         .send = way_send,
+                                         .recv = way_recv,
+                                         .begin_send = way_begin_send,
+                                         .begin_recv = way_begin_recv,
+                                         .wait_all = way_wait_all};

@@ -196,7 +196,8 @@ list_options(struct cli_option *at, struct ranks_options *o,
         CLI_CALL(
             'r', "runtime", "WAY",
             "mpi (under its mpirun), mpi_host (an MPI with copies to and\nfrom host "
-            "memory around it), channel, msg (to a handler),\nmsg2 (metadata first, "
+            "memory around it), ampi\n(adaptive MPI), channel, msg (to a "
+            "handler),\nmsg2 (metadata first, "
             "as in the paper), put (notified), entry (method of an\nobject); "
             "channel_host, "
             "msg_host, entry_host: with staging;\nnccl, nvshmem: between GPUs, by "

@@ -220,8 +220,7 @@ static const char *
 refuse_layout(const struct ranks_pattern *pattern, const struct ranks_way *way,
               const struct ranks_options *o)
 {
-    return way->job != &ranks_mpi_job
-               ? "-D (--ddt) describes messages of an MPI: -r mpi"
+    return !ranks_calls_mpi(way) ? "-D (--ddt) describes messages of an MPI: -r mpi"
            : !ranks_has_layouts(pattern) ? "has no -D (--ddt): only messages that are "
                                            "not added to each other have "
                                            "a layout"
@@ -250,7 +249,7 @@ refuse(const struct ranks_pattern *pattern, const struct ranks_way *way,
         return persists ? "a persistent collective keeps its root"
                         : "has no root to rotate";
     }
-    if (o->session && way->job != &ranks_mpi_job) {
+    if (o->session && !ranks_calls_mpi(way)) {
         return "-I (--session) starts an MPI: -r mpi";
     }
     if (given->neighbors != NULL && !ranks_has_neighbors(pattern) &&

@@ -398,18 +398,12 @@ static const struct ranks_way put_way = {.name = "put",
                                          .begin_recv = msg_begin_recv,
                                          .wait_all = put_wait_all};
 
-const struct ranks_way *const ranks_ways[] = {&channel_way,
-                                              &msg_way,
-                                              &msg2_way,
-                                              &put_way,
-                                              &ranks_entry_way,
-                                              &ranks_channel_host_way,
-                                              &ranks_msg_host_way,
-                                              &ranks_entry_host_way,
-                                              &ranks_mpi_way,
-                                              &ranks_mpi_host_way,
-                                              &ranks_nccl_way,
-                                              &ranks_nvshmem_way,
-                                              &ranks_store_way,
-                                              &ranks_socket_way,
-                                              NULL};
+const struct ranks_way *const ranks_ways[] = {
+    &channel_way,        &msg_way,
+    &msg2_way,           &put_way,
+    &ranks_entry_way,    &ranks_channel_host_way,
+    &ranks_msg_host_way, &ranks_entry_host_way,
+    &ranks_mpi_way,      &ranks_mpi_host_way,
+    &ranks_ampi_way,     &ranks_nccl_way,
+    &ranks_nvshmem_way,  &ranks_store_way,
+    &ranks_socket_way,   NULL};
