@@ -290,8 +290,9 @@ run_command(struct run *r, int index)
     err = enqueue(r, index, op->wait_count, op->wait_count == 0 ? NULL : waits,
                   op->has_event ? &r->events[index] : NULL);
     if (err == CL_SUCCESS && op->callback) {
-        clSetEventCallback(r->events[index], CL_COMPLETE, note_callback,
-                           &r->callbacks[index]);
+        r->callbacks[index].asked =
+            clSetEventCallback(r->events[index], CL_COMPLETE, note_callback,
+                               &r->callbacks[index]) == CL_SUCCESS;
     }
     if (r->events[index] != NULL && op->release_early) {
         clReleaseEvent(r->events[index]);

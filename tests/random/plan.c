@@ -359,7 +359,9 @@ plan_fill(struct planner *p, unsigned queue, enum op_kind kind)
     bool image = kind == OP_FILL_IMAGE;
     int m = any_mem(p, p->plan->queues[queue].context, image, -1);
     size_t unit = (size_t)1 << plan_below(&p->rng, 8);
-    struct op *op = m < 0 ? NULL : command(p, queue, m, -1, HOST_NOTHING);
+    bool blocks = image && (p->options.features & PLAN_LOOSE_FILLS) == 0;
+    struct op *op =
+        m < 0 ? NULL : command(p, queue, m, -1, blocks ? HOST_BLOCKS : HOST_NOTHING);
 
     if (op == NULL) {
         return;
@@ -473,7 +475,9 @@ static void
 plan_migrate(struct planner *p, unsigned queue)
 {
     int m = any_mem(p, p->plan->queues[queue].context, false, -1);
-    struct op *op = m < 0 ? NULL : command(p, queue, m, -1, HOST_NOTHING);
+    struct op *op = m < 0 || (p->options.features & PLAN_MIGRATIONS) == 0
+                        ? NULL
+                        : command(p, queue, m, -1, HOST_NOTHING);
 
     if (op != NULL) {
         op->kind = OP_MIGRATE;
@@ -673,12 +677,26 @@ plan_end(struct planner *p)
     }
 }
 
+/** The options for one program. */
+static struct plan_options
+options_of(const struct plan_options *options, uint64_t seed)
+{
+    struct plan_options own = *options;
+
+    if ((own.features & PLAN_PASSING) == 0) {
+        own.features &= ~(seed % 2 == 0 ? (unsigned)PLAN_OUT_OF_ORDER
+                                        : (unsigned)PLAN_USER_EVENTS | PLAN_FAILURES);
+    }
+    return own;
+}
+
 void
-plan_make(struct plan *plan, const struct plan_options *options, uint64_t seed,
+plan_make(struct plan *plan, const struct plan_options *all, uint64_t seed,
           uint64_t kept)
 {
     static struct planner planner; /* large */
     struct planner *p = &planner;
+    const struct plan_options own = options_of(all, seed), *options = &own;
 
     memset(plan, 0, sizeof(*plan));
     memset(p, 0, sizeof(*p));

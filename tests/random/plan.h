@@ -51,7 +51,14 @@ enum plan_feature {
     PLAN_TYPES = 65536, /**< types of commands are compared */
     /** Kernels whose arguments are pointers in one launch and buffers in another. */
     PLAN_KEPT_KERNELS = 131072,
-    PLAN_ALL_FEATURES = 262143,
+    /** Commands of out-of-order queues pass earlier ones that wait for a user event. Without it a
+     *  program has either such queues or user events. */
+    PLAN_PASSING = 262144,
+    /** After a failure clFinish succeeds, and calls say that a wait has failed, not why. */
+    PLAN_WAIT_ERRORS = 524288,
+    PLAN_MIGRATIONS = 1048576, /**< clEnqueueMigrateMemObjects */
+    PLAN_LOOSE_FILLS = 2097152, /**< fills of images that wait for user events */
+    PLAN_ALL_FEATURES = 4194303,
 };
 
 enum op_kind {
@@ -184,7 +191,7 @@ plan_has_pointer(const struct plan *plan, int mem)
 /** Number of intents that a seed has. */
 unsigned plan_intents(uint64_t seed);
 /** Makes the program of @p seed with those intents whose bit is set in @p kept. */
-void plan_make(struct plan *plan, const struct plan_options *options, uint64_t seed,
+void plan_make(struct plan *plan, const struct plan_options *all, uint64_t seed,
                uint64_t kept);
 /** Writes the program for people. */
 void plan_print(const struct plan *plan, FILE *to);

@@ -3,6 +3,8 @@
  * Small commands that tell what programs of a device must leave out, whoever made its driver:
  * calls that it refuses though OpenCL allows them, and answers that are not OpenCL's.
  */
+#include <time.h>
+
 #include "run.h"
 
 /** Objects shared by all probes. */
@@ -12,7 +14,7 @@ struct probe {
     cl_mem mem[2]; /**< of PROBE_SIZE bytes */
 };
 
-enum { PROBE_SIZE = 64 };
+enum { PROBE_SIZE = 64, PASS_MS = 300 };
 
 /** Rectangles whose last slice, with its pitch, ends behind the buffer. */
 static bool
@@ -79,20 +81,83 @@ names_types(const struct probe *p)
     return named;
 }
 
-/** Commands that wait for an event that has failed can be enqueued, and fail. */
+/** Commands that wait for an event that has failed can be enqueued, and fail. NVIDIA's driver
+ *  refuses some of them. */
 static bool
 takes_failed_waits(const struct probe *p)
 {
-    cl_event user = clCreateUserEvent(p->world->contexts[0], NULL), marker = NULL;
-    bool takes;
+    const cl_uint zero = 0;
+    bool takes = true;
 
-    clSetUserEventStatus(user, -5);
-    takes = clEnqueueMarkerWithWaitList(p->queue, 1, &user, &marker) == CL_SUCCESS;
-    if (takes) {
+    for (unsigned i = 0; i < 20 && takes; i++) {
+        cl_event user = clCreateUserEvent(p->world->contexts[0], NULL), filled = NULL;
+
+        clSetUserEventStatus(user, -5);
+        takes = clEnqueueFillBuffer(p->queue, p->mem[0], &zero, sizeof(zero), 0,
+                                    PROBE_SIZE, 1, &user, &filled) == CL_SUCCESS;
+        if (takes) {
+            clReleaseEvent(filled);
+        }
+        clReleaseEvent(user);
+    }
+    return takes;
+}
+
+/** clFinish succeeds after a command has failed with a user event. */
+static bool
+finishes_after_failure(const struct probe *p)
+{
+    cl_event user = clCreateUserEvent(p->world->contexts[0], NULL), marker = NULL;
+    bool finishes = true;
+
+    if (clEnqueueMarkerWithWaitList(p->queue, 1, &user, &marker) == CL_SUCCESS) {
+        clSetUserEventStatus(user, -77);
+        finishes = clFinish(p->queue) == CL_SUCCESS;
         clReleaseEvent(marker);
     }
     clReleaseEvent(user);
-    return takes;
+    return finishes;
+}
+
+/** Waits for a command, for a limited time. */
+static bool
+ends_soon(cl_event event)
+{
+    cl_int status = CL_QUEUED;
+
+    for (unsigned i = 0; i < PASS_MS && status > CL_COMPLETE; i++) {
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+        clGetEventInfo(event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof(status),
+                       &status, NULL);
+    }
+    return status <= CL_COMPLETE;
+}
+
+/** A command of an out-of-order queue passes one that waits for a user event. */
+static bool
+passes_waiting(const struct probe *p)
+{
+    const cl_queue_properties properties[] = {
+        CL_QUEUE_PROPERTIES, CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE, 0};
+    cl_command_queue queue = clCreateCommandQueueWithProperties(
+        p->world->contexts[0], p->world->devices[0], properties, NULL);
+    cl_event user = clCreateUserEvent(p->world->contexts[0], NULL), event = NULL;
+    const cl_uint zero = 0;
+    bool passes = true;
+
+    if (clEnqueueFillBuffer(queue, p->mem[0], &zero, sizeof(zero), 0, PROBE_SIZE, 1,
+                            &user, NULL) == CL_SUCCESS &&
+        clEnqueueFillBuffer(queue, p->mem[1], &zero, sizeof(zero), 0, PROBE_SIZE, 0,
+                            NULL, &event) == CL_SUCCESS) {
+        clFlush(queue);
+        passes = ends_soon(event);
+        clReleaseEvent(event);
+    }
+    clSetUserEventStatus(user, CL_COMPLETE);
+    clFinish(queue);
+    clReleaseEvent(user);
+    clReleaseCommandQueue(queue);
+    return passes;
 }
 
 static cl_int
@@ -130,6 +195,20 @@ takes_pointers_and_buffers(const struct probe *p)
     return takes;
 }
 
+/**
+ * A context has shared virtual memory where one of its devices does. Servers whose drivers
+ * choose the addresses, as NVIDIA's does, have no address in common: decision 0025.
+ */
+static bool
+has_pointers(const struct probe *p)
+{
+    cl_context context = p->world->contexts[0];
+    void *memory = clSVMAlloc(context, CL_MEM_READ_WRITE, PROBE_SIZE, 0);
+
+    clSVMFree(context, memory);
+    return memory != NULL;
+}
+
 unsigned
 world_probe(const struct world *w)
 {
@@ -143,11 +222,19 @@ world_probe(const struct world *w)
     lacks |= takes_loose_pitches(&p) ? 0U : PLAN_LOOSE_PITCHES;
     lacks |= names_types(&p) ? 0U : PLAN_TYPES;
     if ((w->features & PLAN_SVM) != 0) {
+        lacks |= has_pointers(&p) ? 0U : (unsigned)PLAN_SVM | PLAN_USM;
         lacks |= takes_pointers_and_buffers(&p) ? 0U : PLAN_KEPT_KERNELS;
     }
+    if ((w->features & PLAN_OUT_OF_ORDER) != 0 &&
+        (w->features & PLAN_USER_EVENTS) != 0) {
+        lacks |= passes_waiting(&p) ? 0U : PLAN_PASSING;
+    }
     clFinish(p.queue);
-    if ((w->features & PLAN_FAILED_WAITS) !=
-        0) { /* last: the queue may be of no use then */
+    /* Failures come last: the queue may be of no use then. */
+    if ((w->features & PLAN_FAILURES) != 0) {
+        lacks |= finishes_after_failure(&p) ? 0U : PLAN_WAIT_ERRORS;
+    }
+    if ((w->features & PLAN_FAILED_WAITS) != 0) {
         lacks |= takes_failed_waits(&p) ? 0U : PLAN_FAILED_WAITS;
     }
     for (unsigned i = 0; i < 2; i++) {

@@ -11,9 +11,7 @@
 #include <string.h>
 
 #include "../integration/servers.h"
-#include "plan.h"
-#include "takeover.h"
-#include "worker.h"
+#include "job.h"
 
 static const char usage[] =
     "usage: random_programs [OPTION VALUE]...\n"
@@ -27,33 +25,20 @@ static const char usage[] =
     "                    parts-in-copies, loose-blocking, failed-waits or\n"
     "                    failed-callbacks, svm, usm, after-writes,\n"
     "                    usm-migrations, finishes, structs,\n"
-    "                    markers-past-failures, loose-pitches, types or\n"
-    "                    kept-kernels; may be repeated\n"
+    "                    markers-past-failures, loose-pitches, types,\n"
+    "                    kept-kernels, passing, wait-errors, migrations or\n"
+    "                    loose-fills; may be repeated\n"
     "  --seconds N       after which a program counts as hung (20)\n"
     "  --times N         how often each program runs here (1)\n"
     "  --fault copy-rect  copies of rectangles lack a row in what is tested\n"
     "  --shrink no       what differs is not made smaller\n"
     "  --lines yes       prints all results that differ, not the first alone\n"
+    "  --bisect yes      of what differs, the features without which it does not\n"
+    "  --on-hang COMMAND  runs before a hung process is ended, with its id\n"
     "  --twice yes       natively both times: is the driver's result always the same?\n"
     "  --kill yes        on two servers with copies, one of which dies meanwhile\n"
     "  --print yes       prints the programs and runs nothing\n"
     "Exit status: 0 all equal, 1 some differ, 2 wrong use, 77 no native device.\n";
-
-/** Command-line options of this process, and its findings. */
-struct job {
-    struct plan_options plan;
-    uint64_t first, kept;
-    unsigned count, servers, seconds, times;
-    const char *native;
-    int fault;
-    bool twice, print_only, no_shrink, kills;
-    bool lines; /**< prints all results that differ */
-    struct worker sides[2]; /**< native, tested */
-    struct takeover takeover; /**< if it kills */
-    unsigned differ,
-        lost; /**< programs; those that the native driver did not survive */
-    unsigned long commands;
-};
 
 static const char *const ends[] = {"", "the process died here", "it hangs here"};
 
@@ -75,22 +60,6 @@ first_difference(const char *a, const char *b, char *dst, size_t cap)
         b += bn + (b[bn] == '\n');
     }
     return false;
-}
-
-/** Prints the lines that differ: which commands and which parts of their content. */
-static void
-print_differences(const char *a, const char *b)
-{
-    for (unsigned shown = 0; shown < 40 && (*a != '\0' || *b != '\0');) {
-        size_t an = strcspn(a, "\n"), bn = strcspn(b, "\n");
-
-        if (an != bn || memcmp(a, b, an) != 0) {
-            printf("  natively %.*s\n  here     %.*s\n", (int)an, a, (int)bn, b);
-            shown++;
-        }
-        a += an + (a[an] == '\n');
-        b += bn + (b[bn] == '\n');
-    }
 }
 
 /** A program of ours must be right: natively nothing fails but what waits for a failure. */
@@ -127,10 +96,9 @@ run_tested(struct job *job, uint64_t seed, uint64_t kept, char *dst, size_t cap)
     return outcome == RAN;
 }
 
-/** Runs a program on both sides. @return true if it differs; why is in @p dst */
-static bool
-differs(struct job *job, uint64_t seed, uint64_t kept, bool *ret_lost, char *dst,
-        size_t cap)
+bool
+job_differs(struct job *job, uint64_t seed, uint64_t kept, bool *ret_lost, char *dst,
+            size_t cap)
 {
     enum outcome native =
         worker_run(&job->sides[0], job->plan.features, seed, kept, NULL);
@@ -160,65 +128,6 @@ differs(struct job *job, uint64_t seed, uint64_t kept, bool *ret_lost, char *dst
     return false;
 }
 
-/* ---- making smaller ------------------------------------------------------------------------- */
-
-/** Drops intents, many at once at first, as long as what is left differs. */
-static uint64_t
-shrink(struct job *job, uint64_t seed, char *dst, size_t cap)
-{
-    unsigned intents = plan_intents(seed);
-    uint64_t kept = job->kept;
-    char why[512];
-    bool lost;
-
-    for (unsigned size = intents / 2; size > 0;) {
-        bool dropped = false;
-
-        for (unsigned at = 0; at < intents; at += size) {
-            uint64_t mask = (size >= 64 ? 0 : UINT64_C(1) << size) - 1;
-            uint64_t less = kept & ~(mask << at);
-
-            if (less != kept && differs(job, seed, less, &lost, why, sizeof(why))) {
-                kept = less;
-                dropped = true;
-                snprintf(dst, cap, "%s", why);
-            }
-        }
-        size = dropped ? size : size / 2;
-    }
-    return kept;
-}
-
-static void
-report(struct job *job, uint64_t seed, char *why, size_t cap)
-{
-    static struct plan plan; /* large */
-    uint64_t kept;
-    bool lost;
-
-    printf("program %" PRIu64 " differs: %s\n", seed, why);
-    if (job->lines) {
-        print_differences(job->sides[0].text, job->sides[1].text);
-    }
-    if (job->kills) {
-        takeover_print(&job->takeover, stdout);
-    }
-    fflush(stdout);
-    if (job->no_shrink) {
-        return;
-    }
-    kept = shrink(job, seed, why, cap);
-    plan_make(&plan, &job->plan, seed, kept);
-    printf("smallest: --first %" PRIu64 " --count 1 --kept %" PRIx64
-           " --devices %u: %s\n",
-           seed, kept, job->plan.devices, why);
-    plan_print(&plan, stdout);
-    if (job->lines && differs(job, seed, kept, &lost, why, cap)) {
-        print_differences(job->sides[0].text, job->sides[1].text);
-    }
-    fflush(stdout);
-}
-
 static void
 run_programs(struct job *job)
 {
@@ -235,14 +144,14 @@ run_programs(struct job *job)
             plan_print(&plan, stdout);
             continue;
         }
-        different = differs(job, seed, job->kept, &lost, why, sizeof(why));
+        different = job_differs(job, seed, job->kept, &lost, why, sizeof(why));
         if (lost) {
             printf("program %" PRIu64 ": the native driver did not survive it\n", seed);
         }
         job->lost += lost;
         job->differ += different;
         if (different) {
-            report(job, seed, why, sizeof(why));
+            job_report(job, seed, why, sizeof(why));
         }
     }
 }
@@ -252,27 +161,8 @@ run_programs(struct job *job)
 static bool
 leave_out(struct job *job, const char *name)
 {
-    static const char *const names[] = {"images",
-                                        "out-of-order",
-                                        "user-events",
-                                        "failures",
-                                        "parts-in-copies",
-                                        "loose-blocking",
-                                        "failed-waits",
-                                        "failed-callbacks",
-                                        "svm",
-                                        "usm",
-                                        "after-writes",
-                                        "usm-migrations",
-                                        "finishes",
-                                        "structs",
-                                        "markers-past-failures",
-                                        "loose-pitches",
-                                        "types",
-                                        "kept-kernels"};
-
-    for (unsigned i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-        if (strcmp(name, names[i]) == 0) {
+    for (unsigned i = 0; feature_name(i) != NULL; i++) {
+        if (strcmp(name, feature_name(i)) == 0) {
             job->plan.features &= ~(1U << i);
             return true;
         }
@@ -314,6 +204,14 @@ take_option(struct job *job, const char *name, const char *value)
     if (strcmp(name, "--lines") == 0) {
         job->lines = true;
         return strcmp(value, "yes") == 0;
+    }
+    if (strcmp(name, "--bisect") == 0) {
+        job->bisect = true;
+        return strcmp(value, "yes") == 0;
+    }
+    if (strcmp(name, "--on-hang") == 0) {
+        job->on_hang = value;
+        return true;
     }
     if (strcmp(name, "--print") == 0) {
         job->print_only = true;
@@ -405,7 +303,8 @@ run_job(struct job *job)
                                     .vendors = native_vendors,
                                     .fault = -1,
                                     .devices = job->plan.devices,
-                                    .seconds = job->seconds};
+                                    .seconds = job->seconds,
+                                    .on_hang = job->on_hang};
     if (!worker_start(&job->sides[0])) {
         printf("skipped: no native platform named '%s' that builds the kernels\n",
                job->native);
@@ -423,12 +322,16 @@ run_job(struct job *job)
                         .vendors = job->twice ? native_vendors : ICD_LIBRARY,
                         .fault = job->fault,
                         .devices = job->plan.devices,
-                        .seconds = job->seconds};
+                        .seconds = job->seconds,
+                        .on_hang = job->on_hang};
     if (!worker_start(&job->sides[1])) {
         fprintf(stderr, "random_programs: no device on the other side\n");
         goto stop_servers;
     }
     job->plan.features &= job->sides[0].features;
+    if (job->servers != 1) { /* of several, the drivers may have no address in common */
+        job->plan.features &= ~((unsigned)PLAN_SVM | PLAN_USM) | job->sides[1].features;
+    }
     if ((job->plan.features & ~job->sides[1].features) != 0) {
         printf("features 0x%x are lost: natively 0x%x, here 0x%x\n",
                job->plan.features & ~job->sides[1].features, job->sides[0].features,

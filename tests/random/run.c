@@ -204,13 +204,30 @@ run_op(struct run *r, int index)
     }
 }
 
+/** The error of a call, or what OpenCL has for it where a driver names a user event's status. */
+static cl_int
+error_of(const struct run *r, const struct op *op, cl_int err)
+{
+    if (err == CL_SUCCESS || (r->plan->features & PLAN_WAIT_ERRORS) != 0) {
+        return err;
+    }
+    for (unsigned i = 0; i < r->plan->op_count; i++) {
+        if (r->plan->ops[i].kind == OP_USER && r->plan->ops[i].status == err) {
+            return op->kind == OP_FINISH ? CL_SUCCESS
+                                         : CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST;
+        }
+    }
+    return err;
+}
+
 /* ---- results ---------------------------------------------------------------------------------- */
 
 /** Callbacks may come later than the end of their command. */
 static bool
 await_callback(struct callback *callback)
 {
-    for (unsigned i = 0; i < 5000 && atomic_load(&callback->calls) == 0; i++) {
+    for (unsigned i = 0;
+         callback->asked && i < 5000 && atomic_load(&callback->calls) == 0; i++) {
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
     }
     return atomic_load(&callback->calls) == 1;
@@ -307,7 +324,7 @@ run_plan(const struct world *w, const struct plan *plan, int fault, struct kill 
         cl_int err;
 
         begin_kill(r, i);
-        err = run_op(r, (int)i);
+        err = error_of(r, &plan->ops[i], run_op(r, (int)i));
         if (err != CL_SUCCESS) {
             fprintf(to, "op %u call %d\n", i, err);
         }

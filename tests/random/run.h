@@ -77,6 +77,7 @@ struct run {
     size_t host_size[PLAN_OPS];
     size_t row_pitch[PLAN_OPS], slice_pitch[PLAN_OPS]; /**< of maps */
     struct callback {
+        bool asked; /**< the driver has it */
         atomic_int calls, status;
     } callbacks[PLAN_OPS];
 };

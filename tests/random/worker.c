@@ -204,6 +204,40 @@ worker_stop(struct worker *w)
     w->pid = 0;
 }
 
+/** Says how a process ended that should not have. */
+static void
+note_end(struct worker *w)
+{
+    int status = 0;
+
+    if (waitpid(w->pid, &status, WNOHANG) != w->pid) {
+        return;
+    }
+    if (WIFSIGNALED(status)) {
+        fprintf(stderr,
+                "random_programs: the process on platform %s ended by signal %d\n",
+                w->platform, WTERMSIG(status));
+    } else {
+        fprintf(stderr, "random_programs: the process on platform %s ended with %d\n",
+                w->platform, WEXITSTATUS(status));
+    }
+    close(w->to);
+    close(w->from);
+    w->pid = 0;
+}
+
+/** Runs the command that looks at a hung process. */
+static void
+run_on_hang(const struct worker *w)
+{
+    char command[1024];
+
+    snprintf(command, sizeof(command), "%s %d", w->on_hang, (int)w->pid);
+    if (system(command) != 0) {
+        fprintf(stderr, "random_programs: failed: %s\n", command);
+    }
+}
+
 enum outcome
 worker_end(struct worker *w)
 {
@@ -243,6 +277,11 @@ worker_run(struct worker *w, unsigned features, uint64_t seed, uint64_t kept,
         outcome = DIED;
     } else {
         outcome = read_answer(w, w->seconds);
+    }
+    if (outcome == HUNG && w->on_hang != NULL) {
+        run_on_hang(w);
+    } else if (outcome == DIED) {
+        note_end(w);
     }
     if (outcome != RAN) {
         worker_stop(w);

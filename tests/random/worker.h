@@ -17,6 +17,8 @@ struct worker {
     int fault; /**< enum op_kind that it does wrongly; -1: none */
     unsigned devices;
     unsigned seconds; /**< for one program */
+    const char
+        *on_hang; /**< command that runs before a hung process is ended; NULL: none */
     int errors; /**< descriptor of its errors; 0: those of this process */
     pid_t pid; /**< 0: not running */
     int to, from;

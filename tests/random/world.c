@@ -104,6 +104,10 @@ static const struct {
     {"rusticl", "", PLAN_FINISHES, 10}, /* clFinish returns before the end */
     {"rusticl", "", PLAN_STRUCTS, 3}, /* end the process */
     {"rusticl", "", PLAN_PARTS_IN_COPIES, 6}, /* have other content each time */
+    {"NVIDIA", "", PLAN_MIGRATIONS, 110}, /* of sub-buffers end the process */
+    /* A callback for a command that fails with another says that it has succeeded. */
+    {"NVIDIA", "", PLAN_FAILED_CALLBACKS, 1002},
+    {"NVIDIA", "", PLAN_LOOSE_FILLS, 138}, /* return when the image is filled */
     /* Commands that wait for a failed user event never end. */
     {"rusticl", "", PLAN_FAILURES | PLAN_FAILED_WAITS | PLAN_FAILED_CALLBACKS, 1},
 };
