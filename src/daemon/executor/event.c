@@ -540,12 +540,19 @@ tp_exec_event_failed(struct tp_exec_event *ev)
     tp_mutex_unlock(&ev->obj.x->done_lock);
 }
 
+bool
+tp_exec_event_over(struct tp_exec_event *ev)
+{
+    return tp_exec_event_status(ev) <= CL_COMPLETE &&
+           (ev->native == NULL || ev->is_move ||
+            !tp_exec_has_quirk(ev->obj.x, TP_EXEC_QUIRK_LATE_CALLBACKS));
+}
+
 void
 tp_exec_event_subscribe(struct tp_exec_event *ev)
 {
     struct tp_exec *x = ev->obj.x;
     bool asked;
-    cl_int status;
 
     tp_mutex_lock(&x->done_lock);
     asked = ev->notify || ev->done;
@@ -554,9 +561,8 @@ tp_exec_event_subscribe(struct tp_exec_event *ev)
     if (asked) {
         return; /* DONE has been sent or is about to be */
     }
-    status = tp_exec_event_status(ev);
-    if (status <= CL_COMPLETE) {
-        tp_exec_event_complete(ev, status);
+    if (tp_exec_event_over(ev)) {
+        tp_exec_event_complete(ev, tp_exec_event_seen(ev));
     } else {
         tp_exec_event_watch(ev);
     }

@@ -5,12 +5,16 @@
  * thread polls the states of the events: continuously at first, then at intervals of a
  * sixteenth of the time waited, at most one millisecond. It sleeps without events.
  *
- * An otherwise idle thread may poll its own events: it then sees and reports the end of a
- * command without a switch to another thread.
+ * An otherwise idle thread may poll instead, while there are few events and it set all
+ * callbacks: it then sees and reports the end of a command without a switch to another thread.
+ *
+ * Events are polled from the newest back and reported from the oldest on. An event that
+ * another one waited for was given earlier, so it is seen and reported before that one.
  */
 #include "device/opencl/watch.h"
 
 #include <sched.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <unistd.h>
@@ -31,6 +35,7 @@ static const tp_ns SLEEP_MAX_NS = TP_CLOCK_MS;
 struct item {
     struct tp_list link;
     cl_event event; /* retained */
+    cl_int status; /* at the last poll */
     tp_opencl_callback fn;
     void *arg;
 };
@@ -38,20 +43,18 @@ struct item {
 /* One process serves one session with one driver, so there is one watcher. */
 static struct {
     const struct tp_opencl *cl;
-    struct tp_mutex lock;
+    struct tp_mutex lock; /* of changes of the next five */
     struct tp_cond more;
-    struct tp_list fresh; /* under lock */
-    struct tp_list active; /* the thread's */
+    struct tp_list fresh; /* not polled yet, in the order of the calls */
+    _Atomic unsigned count; /* fresh and active ones */
+    bool shared; /* the thread polls; else the owner alone */
+    bool busy; /* a thread polls `active` or calls back */
+    struct tp_list active; /* in the order of the calls; of the thread that is busy */
     pthread_t thread;
     bool spins; /* there are processors to spare */
 } watch = {.lock = TP_MUTEX_INIT};
 
-/* Events that the calling thread polls itself. */
-static _Thread_local struct {
-    bool is_owner;
-    struct tp_list items;
-    unsigned count;
-} own;
+static _Thread_local bool is_owner; /* the calling thread polls */
 
 static cl_int
 status_of(cl_event event)
@@ -63,19 +66,17 @@ status_of(cl_event event)
     return error != CL_SUCCESS ? error : status;
 }
 
-/* Calls back for events that have ended. @return their number */
+/* Calls back for the active events that were seen to have ended. @return their number */
 static unsigned
-look(struct tp_list *list)
+report(void)
 {
     unsigned found = 0;
 
-    tp_list_for_each_entry_safe(struct item, item, list, link) {
-        cl_int status = status_of(item->event);
-
-        if (status <= CL_COMPLETE) {
+    tp_list_for_each_entry_safe(struct item, item, &watch.active, link) {
+        if (item->status <= CL_COMPLETE) {
             found++;
             tp_list_remove(&item->link);
-            item->fn(item->event, status, item->arg);
+            item->fn(item->event, item->status, item->arg);
             watch.cl->ReleaseEvent(item->event);
             tp_free(item);
         }
@@ -83,7 +84,29 @@ look(struct tp_list *list)
     return found;
 }
 
-/* Takes over new events; waits for new ones, for a limited time if there are old ones. */
+/* Polls all events once, and calls back. By the thread that is busy. @return how many ended */
+static unsigned
+look(void)
+{
+    unsigned found;
+
+    for (struct tp_list *at = watch.active.prev; at != &watch.active; at = at->prev) {
+        struct item *item = tp_list_entry(at, struct item, link);
+
+        item->status = status_of(item->event);
+    }
+    found = report();
+    tp_mutex_lock(&watch.lock);
+    watch.count -= found;
+    watch.shared = watch.shared && watch.count > 0;
+    watch.busy = false;
+    tp_cond_signal(&watch.more);
+    tp_mutex_unlock(&watch.lock);
+    return found;
+}
+
+/* Waits for events that the thread shall poll, for a limited time if there are old ones, and
+ * takes over new ones. @return whether there were new ones */
 static bool
 take_fresh(tp_ns waited)
 {
@@ -91,7 +114,7 @@ take_fresh(tp_ns waited)
     bool came;
 
     tp_mutex_lock(&watch.lock);
-    while (tp_list_is_empty(&watch.active) && tp_list_is_empty(&watch.fresh)) {
+    while (!watch.shared || watch.busy) {
         (void)tp_cond_wait(&watch.more, &watch.lock, TP_CLOCK_FOREVER);
     }
     if (tp_list_is_empty(&watch.fresh) && (!watch.spins || waited > SPIN_NS)) {
@@ -99,6 +122,7 @@ take_fresh(tp_ns waited)
     }
     came = !tp_list_is_empty(&watch.fresh);
     tp_list_splice_back(&watch.active, &watch.fresh);
+    watch.busy = true;
     tp_mutex_unlock(&watch.lock);
     return came;
 }
@@ -113,21 +137,12 @@ watch_main(void *arg)
         if (take_fresh(tp_clock_ns() - since)) {
             since = tp_clock_ns();
         }
-        if (look(&watch.active) > 0) {
+        if (look() > 0) {
             since = tp_clock_ns();
         }
         sched_yield();
     }
     return NULL;
-}
-
-static void
-give_to_thread(struct tp_list *items)
-{
-    tp_mutex_lock(&watch.lock);
-    tp_list_splice_back(&watch.fresh, items);
-    tp_cond_signal(&watch.more);
-    tp_mutex_unlock(&watch.lock);
 }
 
 bool
@@ -140,46 +155,42 @@ void
 tp_opencl_watch_adopt(bool adopt)
 {
     tp_opencl_watch_leave();
-    if (!own.is_owner) {
-        tp_list_init(&own.items);
-    }
-    own.is_owner = adopt && watch.cl != NULL;
+    is_owner = adopt && watch.cl != NULL;
 }
 
 bool
 tp_opencl_watch_look(void)
 {
-    struct tp_list items;
-    unsigned found;
+    bool alone;
 
-    if (!own.is_owner || own.count == 0) {
+    if (!is_owner || atomic_load_explicit(&watch.count, memory_order_relaxed) == 0) {
         return false;
     }
-    tp_list_init(&items);
-    tp_list_splice_back(&items, &own.items); /* callbacks may add events */
-    own.count = 0;
-    found = look(&items);
-    own.count += (unsigned)tp_list_count(&items);
-    tp_list_splice_back(&own.items, &items);
-    return found > 0;
+    tp_mutex_lock(&watch.lock);
+    alone = watch.count > 0 && !watch.shared && !watch.busy;
+    if (alone) {
+        tp_list_splice_back(&watch.active, &watch.fresh);
+        watch.busy = true;
+    }
+    tp_mutex_unlock(&watch.lock);
+    return alone && look() > 0;
+}
+
+/* Has the thread poll. Under the lock. */
+static void
+share(void)
+{
+    watch.shared = watch.count > 0;
+    tp_cond_signal(&watch.more);
 }
 
 void
 tp_opencl_watch_leave(void)
 {
-    if (own.is_owner && own.count > 0) {
-        own.count = 0;
-        give_to_thread(&own.items);
-    }
-}
-
-/* The calling thread polls its own events, up to OWN_MAX. */
-static void
-keep(struct item *item)
-{
-    tp_list_push_back(&own.items, &item->link);
-    if (++own.count > OWN_MAX) {
-        tp_opencl_watch_leave();
+    if (is_owner) {
+        tp_mutex_lock(&watch.lock);
+        share();
+        tp_mutex_unlock(&watch.lock);
     }
 }
 
@@ -200,17 +211,15 @@ set_callback(cl_event event, cl_int when, tp_opencl_callback fn, void *arg)
         tp_free(item);
         return error;
     }
-    *item = (struct item){.event = event, .fn = fn, .arg = arg};
+    *item = (struct item){.event = event, .status = CL_QUEUED, .fn = fn, .arg = arg};
     tp_list_init(&item->link);
-    if (own.is_owner) {
-        keep(item);
-    } else {
-        struct tp_list one;
-
-        tp_list_init(&one);
-        tp_list_push_back(&one, &item->link);
-        give_to_thread(&one);
+    tp_mutex_lock(&watch.lock);
+    tp_list_push_back(&watch.fresh, &item->link);
+    watch.count++;
+    if (watch.shared || !is_owner || watch.count > OWN_MAX) {
+        share();
     }
+    tp_mutex_unlock(&watch.lock);
     return CL_SUCCESS;
 }
 

@@ -12,7 +12,8 @@ typedef void(CL_CALLBACK *tp_opencl_callback)(cl_event event, cl_int status, voi
 /**
  * Replaces SetEventCallback in the table, for a driver whose callbacks are late. The new
  * function supports CL_COMPLETE only and calls back on a separate thread, which lives as
- * long as the process. Call once, before other threads use the table; @p cl is kept.
+ * long as the process. Of two events that have ended, it calls back first for the one whose
+ * callback was set first. Call once, before other threads use the table; @p cl is kept.
  * @return OK; LIMIT: cannot create a thread, the driver's function stays
  */
 telpher_status tp_opencl_watch_start(struct tp_opencl *cl);
@@ -25,8 +26,8 @@ bool tp_opencl_watches(void);
  * thread must call tp_opencl_watch_leave() before it waits for anything else.
  */
 void tp_opencl_watch_adopt(bool adopt);
-/** Polls the caller's events and calls back for those that have ended.
- *  @return true if at least one had */
+/** Polls the events, unless they are the watching thread's by now, and calls back for those
+ *  that have ended. @return true if at least one had */
 bool tp_opencl_watch_look(void);
 /** Moves the caller's events to the watching thread, because the caller will wait. */
 void tp_opencl_watch_leave(void);

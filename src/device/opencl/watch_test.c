@@ -16,10 +16,14 @@ enum { COUNT = 200 };
 
 struct fake {
     _Atomic int status, calls, seen, refs;
+    _Atomic unsigned turn; /**< number of the last callback */
 };
 
 static struct fake events[COUNT];
 static cl_uint vendor;
+static _Atomic unsigned turns;
+/** These events end while one of them is asked for, right after its answer. */
+static struct fake *_Atomic ending[2];
 
 static cl_int CL_API_CALL
 fake_device_info(cl_device_id device, cl_device_info name, size_t size, void *value,
@@ -37,6 +41,9 @@ fake_event_info(cl_event event, cl_event_info name, size_t size, void *value,
 {
     (void)name, (void)size, (void)ret_size;
     *(cl_int *)value = atomic_load(&((struct fake *)(void *)event)->status);
+    for (int i = 0; i < 2 && atomic_load(&ending[i]) != NULL; i++) {
+        atomic_store(&atomic_load(&ending[i])->status, CL_COMPLETE);
+    }
     return CL_SUCCESS;
 }
 
@@ -69,6 +76,7 @@ on_end(cl_event event, cl_int status, void *arg)
 
     assert_ptr_equal(event, (cl_event)(void *)f);
     atomic_store(&f->seen, status);
+    atomic_store(&f->turn, atomic_fetch_add(&turns, 1) + 1);
     atomic_fetch_add(&f->calls, 1);
 }
 
@@ -158,12 +166,68 @@ the_owner_looks(void **state)
     await(&events[0], 2);
 }
 
+/* The second may have waited for the first, so it is reported after it. */
+static void
+ends_are_reported_in_turn(void **state)
+{
+    struct fake *first = &events[0], *second = &events[1];
+
+    (void)state;
+    for (int run = 0; run < 20; run++) {
+        tp_opencl_watch_adopt(true);
+        for (int i = 0; i < 2; i++) {
+            atomic_store(&events[i].calls, 0);
+            watch_one(&events[i]);
+        }
+        atomic_store(&ending[1], second);
+        atomic_store(&ending[0], first);
+        while (atomic_load(&second->calls) == 0) {
+            (void)tp_opencl_watch_look();
+        }
+        await(first, 1);
+        await(second, 1);
+        assert_true(atomic_load(&first->turn) < atomic_load(&second->turn));
+        atomic_store(&ending[0], NULL);
+        atomic_store(&ending[1], NULL);
+        tp_opencl_watch_adopt(false);
+    }
+}
+
+/* The first is the watching thread's, which sleeps, and the second the owner's. */
+static void
+the_owner_reports_in_turn(void **state)
+{
+    struct fake *first = &events[0], *second = &events[1];
+
+    (void)state;
+    for (int run = 0; run < 20; run++) {
+        tp_opencl_watch_adopt(true);
+        atomic_store(&first->calls, 0);
+        atomic_store(&second->calls, 0);
+        watch_one(first);
+        tp_opencl_watch_leave();
+        tp_clock_sleep(20 * TP_CLOCK_MS); /* it looks once a millisecond by now */
+        watch_one(second);
+        atomic_store(&first->status, CL_COMPLETE);
+        atomic_store(&second->status, CL_COMPLETE);
+        while (atomic_load(&second->calls) == 0) {
+            (void)tp_opencl_watch_look();
+        }
+        await(first, 1);
+        await(second, 1);
+        assert_true(atomic_load(&first->turn) < atomic_load(&second->turn));
+        tp_opencl_watch_adopt(false);
+    }
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ends_are_seen_once),
         cmocka_unit_test(the_owner_looks),
+        cmocka_unit_test(ends_are_reported_in_turn),
+        cmocka_unit_test(the_owner_reports_in_turn),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

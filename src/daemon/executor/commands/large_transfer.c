@@ -175,11 +175,18 @@ finished(void *arg, int32_t error, uint64_t start_ns, uint64_t end_ns)
     }
 }
 
+/* True if the end of a gate counts only when it is polled in turn: tp_exec_event_over(). */
+static bool
+is_polled(const struct tp_exec *x)
+{
+    return tp_exec_has_quirk(x, TP_EXEC_QUIRK_LATE_CALLBACKS);
+}
+
 /* Skips the open gates of a move that no other thread knows. @return false: all are open */
 static bool
 has_closed_gate(struct move *mv)
 {
-    while (mv->gate_at < mv->gate_count &&
+    while (!is_polled(mv->x) && mv->gate_at < mv->gate_count &&
            event_status(mv->x, mv->gates[mv->gate_at]) == CL_COMPLETE) {
         mv->gate_at++;
     }
@@ -256,7 +263,7 @@ await_gate(struct tp_exec *x, struct move *mv, cl_event gate)
         cl_int status = event_status(x, gate);
         bool waits = false;
 
-        if (status > CL_COMPLETE) {
+        if (status > CL_COMPLETE || is_polled(x)) {
             status = x->cl.SetEventCallback(gate, CL_COMPLETE, gate_passed, x);
             waits = status == CL_SUCCESS;
         }
@@ -342,7 +349,8 @@ is_idle(struct tp_exec_queue *q)
         return false;
     }
     last = tp_exec_queue_last(q);
-    idle = last == NULL || tp_exec_event_status(last) == CL_COMPLETE;
+    idle = last == NULL ||
+           (tp_exec_event_status(last) == CL_COMPLETE && !is_polled(q->obj.x));
     tp_exec_unref(last != NULL ? &last->obj : NULL);
     return idle;
 }

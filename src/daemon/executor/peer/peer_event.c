@@ -45,7 +45,6 @@ forward(struct tp_exec_event *ev, struct tp_exec_bulk *stream)
 {
     struct tp_exec *x = ev->obj.x;
     struct tp_exec_forward *f = tp_zalloc(sizeof(*f), "forward");
-    cl_int status;
 
     if (f == NULL) {
         tp_exec_die(x, TELPHER_ERR_NO_MEMORY,
@@ -56,10 +55,10 @@ forward(struct tp_exec_event *ev, struct tp_exec_bulk *stream)
     f->next = ev->forwards;
     ev->forwards = f;
     tp_mutex_unlock(&x->done_lock);
-    status = tp_exec_event_status(ev);
-    if (status <= CL_COMPLETE) {
-        tp_exec_event_complete(ev, status);
-    } else if (ev->is_move || !atomic_load(&ev->hooked)) {
+    if (tp_exec_event_over(ev)) {
+        tp_exec_event_complete(ev, tp_exec_event_seen(ev));
+    } else if (ev->is_move || !atomic_load(&ev->hooked) ||
+               tp_exec_event_seen(ev) <= CL_COMPLETE) {
         tp_exec_event_watch(ev);
     }
 }
