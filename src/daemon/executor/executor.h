@@ -74,8 +74,6 @@ struct tp_exec {
         control_lock; /**< reading of the control socket: one message at a time */
     int wake_fd; /**< eventfd: wakes the reader */
     struct tp_map objects; /**< reader only */
-    struct tp_map
-        migrations; /**< lists of buffers, see commands/migrate.c; reader only */
     struct tp_daemon_limits limits;
     _Atomic uint64_t kind_count[TP_EXEC_KINDS]; /**< objects alive, by tp_wire_kind */
     struct tp_share_member share; /**< with the sessions of others */

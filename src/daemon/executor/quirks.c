@@ -65,11 +65,11 @@ static const struct tp_exec_quirk_row rows[TP_EXEC_QUIRK_COUNT] = {
         .symptom = "a command buffer takes kernel arguments when it is enqueued, not when it is recorded",
         .remedy = "a recorded kernel is a clone",
         .where = "src/daemon/executor/commands/command_buffer_record.c", .test = "tests/integration/icd_commands.c"},
-    [TP_EXEC_QUIRK_MIGRATE_KEEPS_POINTER] = {
-        .id = "migrate-keeps-pointer", .match = TP_EXEC_ANY_DRIVER, .driver = "NVIDIA 580.159",
-        .symptom = "clEnqueueMigrateMemObjects keeps the pointer to the list of buffers, and the driver reads it after the command",
-        .remedy = "a list stays until the process ends, and equal migrations have one list",
-        .where = "src/daemon/executor/commands/migrate.c", .test = "tests/integration/memory/icd_memory_places.c"},
+    [TP_EXEC_QUIRK_MIGRATE_CRASHES] = {
+        .id = "migrate-crashes", .match = TP_EXEC_DEVICE_VENDOR, .vendor = VENDOR_NVIDIA, .driver = "NVIDIA 580.159",
+        .symptom = "clEnqueueMigrateMemObjects ends the process in some programs that migrate sub-buffers, and reads its list of buffers late",
+        .remedy = "a marker takes the place of the migration",
+        .where = "src/daemon/executor/commands/migrate.c", .test = "src/daemon/executor/objects/sub_buffer_test.c"},
     [TP_EXEC_QUIRK_MIGRATE_WAITS_FOR_FAILED] = {
         .id = "migrate-waits-for-failed", .match = TP_EXEC_PLATFORM_NAME, .name = "Portable Computing Language",
         .driver = "PoCL 3.1",
@@ -113,6 +113,11 @@ static const struct tp_exec_quirk_row rows[TP_EXEC_QUIRK_COUNT] = {
         .symptom = "says work-group size 32 and twice the local memory of a kernel; launches above these limits run",
         .remedy = "the client checks launches against the device's work-group size, and local memory not at all",
         .where = "src/daemon/executor/program/facts.c", .test = "tests/support/testdrv_remote.c"},
+    [TP_EXEC_QUIRK_SUB_BUFFERS_IN_TURN] = {
+        .id = "sub-buffers-in-turn", .match = TP_EXEC_DEVICE_VENDOR, .vendor = VENDOR_NVIDIA, .driver = "NVIDIA 580.159",
+        .symptom = "ends the process when a sub-buffer is released before one of the same parent that was made later",
+        .remedy = "sub-buffers are released from the last one back, the parent after them",
+        .where = "src/daemon/executor/objects/buffer.c", .test = "src/daemon/executor/objects/sub_buffer_test.c"},
 };
 /* clang-format on */
 

@@ -136,7 +136,6 @@ tp_exec_prepare(struct tp_exec *x)
     tp_exec_peers_init(x);
     tp_list_init(&x->dirty);
     tp_map_init(&x->objects);
-    tp_map_init(&x->migrations);
     tp_map_init(&x->regions);
     tp_mutex_init(&x->control_lock);
     x->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);

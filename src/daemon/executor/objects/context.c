@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Creates and frees contexts, queues and buffers. */
+/* Creates and frees contexts and queues. */
 #include "base/alloc.h"
 #include "base/trace/log.h"
 #include "daemon/executor/commands/commands.h"
@@ -7,14 +7,12 @@
 #include "daemon/executor/executor.h"
 #include "daemon/executor/messages.h"
 #include "daemon/executor/objects/objects.h"
-#include "daemon/executor/objects/svm.h"
 #include "daemon/executor/program/build_cache.h"
 #include "daemon/executor/quirks.h"
 
 enum {
     QUEUE_PROPERTIES =
         CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE | CL_QUEUE_PROFILING_ENABLE,
-    MEM_FLAGS = CL_MEM_READ_WRITE | CL_MEM_WRITE_ONLY | CL_MEM_READ_ONLY,
 };
 
 /* ---- contexts ---- */
@@ -322,107 +320,4 @@ tp_exec_domain(struct tp_exec_queue *q, struct tp_device **ret_device)
     }
     *ret_device = c->domains[q->device];
     return error;
-}
-
-/* ---- buffers ---- */
-
-bool
-tp_exec_mem_charge(struct tp_exec_mem *mem, uint64_t size)
-{
-    struct tp_exec *x = mem->obj.x;
-
-    if (mem->obj.error != 0) {
-        return false;
-    }
-    if (!tp_budget_take(&x->memory, size)) {
-        (void)tp_exec_refuse(&mem->obj, CL_MEM_OBJECT_ALLOCATION_FAILURE,
-                             "--max-memory or --max-user-memory");
-        return false;
-    }
-    mem->charged = size;
-    return true;
-}
-
-static int32_t
-make_buffer(struct tp_exec_mem *mem, const struct tp_wire_buffer_create *m)
-{
-    struct tp_exec *x = mem->obj.x;
-    int32_t error = tp_exec_hold_context(x, m->context, &mem->context);
-
-    if (error != 0) {
-        return error;
-    }
-    if ((m->flags & ~(uint64_t)MEM_FLAGS) != 0) {
-        return CL_INVALID_VALUE;
-    }
-    mem->size = m->size;
-    mem->flags = m->flags;
-    if (!tp_exec_mem_charge(mem, m->size)) {
-        return CL_MEM_OBJECT_ALLOCATION_FAILURE;
-    }
-    mem->native =
-        x->cl.CreateBuffer(mem->context->native, m->flags, m->size, NULL, &error);
-    return error;
-}
-
-TP_EXEC_ON_CREATE(buffer, mem, mem, MEM, "clCreateBuffer")
-
-static int32_t
-make_sub_buffer(struct tp_exec_mem *mem, const struct tp_wire_sub_buffer_create *m)
-{
-    struct tp_exec *x = mem->obj.x;
-    cl_buffer_region region = {m->origin, m->size};
-    struct tp_exec_mem *parent;
-    int32_t error = tp_exec_find_buffer(x, m->parent, &parent);
-
-    if (error != 0) {
-        return error;
-    }
-    if (mem->obj.error != 0) {
-        return 0; /* beyond a limit */
-    }
-    if (parent->is_sub) {
-        return CL_INVALID_MEM_OBJECT;
-    }
-    if ((m->flags & ~(uint64_t)MEM_FLAGS) != 0 || m->size > parent->size ||
-        m->origin > parent->size - m->size) {
-        return CL_INVALID_VALUE;
-    }
-    mem->context = parent->context;
-    tp_exec_ref(&mem->context->obj);
-    mem->size = m->size;
-    mem->flags = m->flags;
-    mem->is_sub = true;
-    if (parent->svm != NULL) {
-        return tp_exec_svm_buffer(mem, parent->svm, m->origin);
-    }
-    mem->native = x->cl.CreateSubBuffer(parent->native, m->flags,
-                                        CL_BUFFER_CREATE_TYPE_REGION, &region, &error);
-    return error;
-}
-
-TP_EXEC_ON_CREATE(sub_buffer, mem, mem, MEM, "clCreateSubBuffer")
-
-/* Native commands hold the native buffer themselves. */
-void
-tp_exec_mem_on_release(struct tp_exec_object *o)
-{
-    struct tp_exec_mem *mem = tp_container_of(o, struct tp_exec_mem, obj);
-
-    if (mem->native != NULL) {
-        o->x->cl.ReleaseMemObject(mem->native);
-        mem->native = NULL;
-    }
-    tp_exec_svm_unref(mem->svm);
-    mem->svm = NULL;
-}
-
-void
-tp_exec_mem_free(struct tp_exec_object *o)
-{
-    struct tp_exec_mem *mem = tp_container_of(o, struct tp_exec_mem, obj);
-
-    tp_budget_give(&o->x->memory, mem->charged);
-    tp_exec_unref(mem->context != NULL ? &mem->context->obj : NULL);
-    tp_free(mem);
 }

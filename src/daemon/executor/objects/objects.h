@@ -83,6 +83,10 @@ struct tp_exec_mem {
     struct tp_exec_context *context;
     uint64_t charged; /**< [bytes] of exec->memory, returned when it is freed */
     bool is_sub;
+    struct tp_exec_mem *parent; /**< of a sub-buffer released in turn, held; or NULL */
+    struct tp_exec_mem
+        *last_sub; /**< sub-buffer made last of those that the driver has */
+    struct tp_exec_mem *older_sub; /**< of the same parent, made before this one */
     struct tp_exec_svm *svm; /**< held until released; NULL: memory of the driver's */
     uint64_t element; /**< [bytes] of an image element; 0: a buffer */
     uint64_t
