@@ -113,6 +113,11 @@ static const struct tp_exec_quirk_row rows[TP_EXEC_QUIRK_COUNT] = {
         .symptom = "says work-group size 32 and twice the local memory of a kernel; launches above these limits run",
         .remedy = "the client checks launches against the device's work-group size, and local memory not at all",
         .where = "src/daemon/executor/program/facts.c", .test = "tests/support/testdrv_remote.c"},
+    [TP_EXEC_QUIRK_FILL_IMAGE_BLOCKS] = {
+        .id = "fill-image-blocks", .match = TP_EXEC_DEVICE_VENDOR, .vendor = VENDOR_NVIDIA, .driver = "NVIDIA 580.159",
+        .symptom = "clEnqueueFillImage may return after its wait list only, which a user event may be in",
+        .remedy = "while a user event is open, a new image is filled and copied",
+        .where = "src/daemon/executor/commands/image_command.c", .test = "tests/random/CMakeLists.txt"},
     [TP_EXEC_QUIRK_SUB_BUFFERS_IN_TURN] = {
         .id = "sub-buffers-in-turn", .match = TP_EXEC_DEVICE_VENDOR, .vendor = VENDOR_NVIDIA, .driver = "NVIDIA 580.159",
         .symptom = "ends the process when a sub-buffer is released before one of the same parent that was made later",

@@ -2,9 +2,12 @@
 /* Executes commands on images. Checks all bounds, since not every driver does. */
 #include "daemon/executor/commands/command_buffer.h"
 #include "daemon/executor/commands/commands.h"
+#include "daemon/executor/events.h"
 #include "daemon/executor/executor.h"
 #include "daemon/executor/messages.h"
 #include "daemon/executor/objects/objects.h"
+#include "daemon/executor/quirks.h"
+#include "device/opencl/domain.h"
 
 enum { COLOUR_BYTES = 16 }; /* of a fill */
 
@@ -236,6 +239,76 @@ fill_is_proper(const void *msg)
     return m->region.count == 6 && m->colour.len == COLOUR_BYTES;
 }
 
+/* Creates an image of a region's size. @return 0 or the CL error */
+static int32_t
+create_like(const struct tp_exec_mem *mem, const struct region *r, cl_mem *ret_image)
+{
+    const bool rows_are_layers = mem->image_type == CL_MEM_OBJECT_IMAGE1D_ARRAY;
+    const cl_image_desc desc = {
+        .image_type = mem->image_type == CL_MEM_OBJECT_IMAGE1D_BUFFER
+                          ? CL_MEM_OBJECT_IMAGE1D
+                          : mem->image_type,
+        .image_width = r->size[0],
+        .image_height = rows_are_layers ? 0 : r->size[1],
+        .image_depth = r->size[2],
+        .image_array_size = rows_are_layers ? r->size[1] : r->size[2]};
+    cl_int error;
+
+    *ret_image = mem->obj.x->cl.CreateImage(mem->context->native, CL_MEM_READ_WRITE,
+                                            &mem->format, &desc, NULL, &error);
+    return error;
+}
+
+/* Fills an image on a queue of its own. @return 0 or the CL error */
+static int32_t
+fill_apart(const struct tp_exec_queue *q, cl_mem image, const uint32_t *colour,
+           const struct region *r, cl_event *ret_event)
+{
+    const struct tp_opencl *cl = &q->obj.x->cl;
+    const struct tp_exec_device *d = &q->context->devices[q->device];
+    const size_t zero[3] = {0};
+    cl_command_queue own;
+    int32_t error =
+        tp_opencl_queue_create(cl, q->context->native, d->native, d->version, 0, &own);
+
+    if (error == 0) {
+        error =
+            cl->EnqueueFillImage(own, image, colour, zero, r->size, 0, NULL, ret_event);
+        (void)cl->Flush(own);
+        tp_exec_release_native_queue(q->obj.x, own);
+    }
+    return error;
+}
+
+/*
+ * NVIDIA's clEnqueueFillImage returns when the image is filled. While a user event is open, the
+ * fill may wait for a frame that the reader has not read. So an image of the region's size is
+ * filled, which waits for nothing, and copied in turn.
+ */
+static int32_t
+fill_by_copy(struct tp_exec_command *c, const struct tp_exec_mem *mem,
+             const uint32_t *colour, const struct region *r)
+{
+    const struct tp_opencl *cl = &c->x->cl;
+    const size_t zero[3] = {0};
+    cl_mem filled;
+    cl_event *last = &c->x->waits[c->wait_count]; /* there is room */
+    int32_t error = create_like(mem, r, &filled);
+
+    if (error != 0) {
+        return error;
+    }
+    error = fill_apart(c->queue, filled, colour, r, last);
+    if (error == 0) {
+        error = cl->EnqueueCopyImage(c->queue->native, filled, mem->native, zero,
+                                     r->origin, r->size, c->wait_count + 1, c->x->waits,
+                                     &c->ev->native);
+        cl->ReleaseEvent(*last);
+    }
+    cl->ReleaseMemObject(filled);
+    return error;
+}
+
 static int32_t
 run_fill(struct tp_exec_command *c, const void *msg)
 {
@@ -255,6 +328,10 @@ run_fill(struct tp_exec_command *c, const void *msg)
         return error;
     }
     memcpy(colour, m->colour.data, sizeof(colour));
+    if (c->record == NULL && atomic_load(&c->x->user_events_open) > 0 &&
+        tp_exec_has_quirk(c->x, TP_EXEC_QUIRK_FILL_IMAGE_BLOCKS)) {
+        return fill_by_copy(c, mem, colour, &r);
+    }
     return TP_EXEC_CALL(c, FillImage, mem->native, colour, r.origin, r.size);
 }
 

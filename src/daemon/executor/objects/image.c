@@ -133,6 +133,8 @@ make_image(struct tp_exec_mem *mem, const struct tp_wire_image_create *m)
     desc.image_array_size = m->array_size;
     desc.image_row_pitch = m->row_pitch;
     mem->flags = m->flags;
+    mem->format = format;
+    mem->image_type = m->image_type;
     mem->native =
         x->cl.CreateImage(mem->context->native, m->flags, &format, &desc, NULL, &error);
     return error;

@@ -91,6 +91,8 @@ struct tp_exec_mem {
     uint64_t element; /**< [bytes] of an image element; 0: a buffer */
     uint64_t
         dims[3]; /**< of an image: elements, rows (or layers), slices (or layers) */
+    cl_image_format format; /**< of an image */
+    cl_mem_object_type image_type;
 };
 
 struct tp_exec_sampler {
