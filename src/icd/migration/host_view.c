@@ -103,6 +103,9 @@ transfer(struct tp_icd_host_view *v, uint32_t session_index, bool to_server)
 
     tp_icd_lock();
     q = tp_icd_mover(v->mem->ctx, session_index);
+    if (q != NULL) {
+        tp_icd_hold(&q->obj);
+    }
     tp_icd_unlock();
     if (q != NULL) {
         err = tp_icd_op_init(&op, q, 0, 0, NULL, &event); /* the event keeps it whole */
@@ -114,6 +117,9 @@ transfer(struct tp_icd_host_view *v, uint32_t session_index, bool to_server)
     }
     if (event != NULL) {
         tp_clReleaseEvent(event);
+    }
+    if (q != NULL) {
+        tp_icd_drop(&q->obj);
     }
     if (err != CL_SUCCESS) {
         tp_error("icd", "%zu bytes of unified shared memory are lost: CL error %d",

@@ -3,8 +3,12 @@
  * The internal queue that a context has in each session, for transfers without a command of
  * the program: first content of buffers, moves between sessions. The context owns the queue,
  * which does not hold the context; its events do.
+ *
+ * While a user event is not set, a transfer may wait for the program. Where it would delay the
+ * next one, which the program may wait for before it sets the event, each has a queue of its own.
  */
 #include "icd/icd.h"
+#include "icd/icd_int.h"
 #include "icd/migration/migration.h"
 #include "icd/objects/context.h"
 #include "icd/objects/memory.h"
@@ -21,6 +25,8 @@ destroy_mover(struct tp_icd_object *obj)
 {
     tp_free(obj);
 }
+
+enum { VENDOR_NVIDIA = 0x10de };
 
 static struct _cl_device_id *
 first_device(const struct _cl_context *ctx, uint32_t session_index)
@@ -50,16 +56,35 @@ mover_properties(const struct _cl_device_id *dev)
     return able & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE;
 }
 
-struct _cl_command_queue *
-tp_icd_mover(struct _cl_context *ctx, uint32_t session_index)
+/**
+ * True if a command that waits for the program delays the next one of an internal queue, and
+ * fails it with itself: in order, and with NVIDIA's driver out of order, too.
+ */
+static bool
+delays(const struct _cl_device_id *dev)
 {
-    struct _cl_device_id *dev = first_device(ctx, session_index);
+    return mover_properties(dev) == 0 ||
+           tp_icd_device_number(dev, CL_DEVICE_VENDOR_ID, 0) == VENDOR_NVIDIA;
+}
+
+/** Gives up the internal queue of a session; its commands go on. */
+static void
+retire_mover(struct _cl_context *ctx, uint32_t session_index)
+{
     struct _cl_command_queue *q = ctx->mover[session_index];
 
-    if (q != NULL || dev == NULL) {
-        return q;
+    if (q != NULL) {
+        ctx->mover[session_index] = NULL;
+        tp_icd_put_release(q->session, q->obj.id);
+        tp_icd_drop_locked(&q->obj);
     }
-    q = tp_zalloc(sizeof(*q), "mover");
+}
+
+static struct _cl_command_queue *
+create_mover(struct _cl_context *ctx, uint32_t session_index, struct _cl_device_id *dev)
+{
+    struct _cl_command_queue *q = tp_zalloc(sizeof(*q), "mover");
+
     if (q == NULL) {
         return NULL;
     }
@@ -76,8 +101,24 @@ tp_icd_mover(struct _cl_context *ctx, uint32_t session_index)
                                               .context = ctx->obj.id,
                                               .device = dev->index,
                                               .properties = q->properties});
-    ctx->mover[session_index] = q;
     return q;
+}
+
+struct _cl_command_queue *
+tp_icd_mover(struct _cl_context *ctx, uint32_t session_index)
+{
+    const uint32_t bit = 1U << session_index;
+    struct _cl_device_id *dev = first_device(ctx, session_index);
+    bool alone = ctx->user_events > 0 && dev != NULL && delays(dev);
+
+    if (alone || (ctx->lone_movers & bit) != 0) {
+        retire_mover(ctx, session_index);
+    }
+    if (ctx->mover[session_index] == NULL && dev != NULL) {
+        ctx->mover[session_index] = create_mover(ctx, session_index, dev);
+    }
+    ctx->lone_movers = (ctx->lone_movers & ~bit) | (alone ? bit : 0);
+    return ctx->mover[session_index];
 }
 
 void

@@ -31,8 +31,8 @@ struct _cl_event *tp_icd_pull(struct _cl_mem *root, const struct tp_icd_haul *wh
 
 /* ---- internal_queue.c, staged_copy.c: transfers without a command of the program ----------------------- */
 
-/** The internal queue of a session; created at first use. Under the lock.
- *  @return NULL: no memory */
+/** The internal queue of a session for one transfer; the next one may have another. Under the
+ *  lock. @return NULL: no memory */
 struct _cl_command_queue *tp_icd_mover(struct _cl_context *ctx, uint32_t session_index);
 
 /** Staging copy of a range of a buffer in this process. Under the lock. */

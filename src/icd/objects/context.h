@@ -21,6 +21,7 @@ struct _cl_context {
     /** Internal queue in each session, NULL = not created yet. internal_queue.c creates and
      *  frees them (tp_icd_movers_free); they do not hold the context. */
     struct _cl_command_queue *mover[TP_ICD_SESSIONS_MAX];
+    uint32_t lone_movers; /**< sessions whose queue is for one transfer, as a mask */
     cl_context_properties *properties; /**< as given, with the final 0; NULL = none */
     uint32_t property_count;
     void(CL_CALLBACK *notify)(const char *, const void *, size_t, void *);
