@@ -89,8 +89,9 @@ parse_options(int argc, char **argv, struct launch_options *o)
         CLI_FLAG('k', "keep-going", "when a rank fails, let the others go on",
                  &o->keep_going),
         CLI_INT('r', "restart", "N",
-                "when a signal ends a rank, start all again, at most N times;\n"
-                "objects go on from their last checkpoint",
+                "when a signal ends a rank, or its host is lost, start all again\n"
+                "on the hosts left, at most N times; objects go on from their\n"
+                "last checkpoint",
                 &o->restarts, 0, 1000000),
         CLI_FLAG(0, "shrink", "start again without the ranks that ended", &o->shrink),
         CLI_RUNS_PROGRAM,
@@ -104,15 +105,6 @@ parse_options(int argc, char **argv, struct launch_options *o)
 }
 
 /* ---- starting ---- */
-
-static int
-is_here(const char *host)
-{
-    char name[256] = "";
-
-    gethostname(name, sizeof(name) - 1);
-    return strcmp(host, "localhost") == 0 || strcmp(host, name) == 0;
-}
 
 static const char *
 host_of(const struct launch_options *o, long rank)
@@ -158,64 +150,6 @@ set_variables(char *variables)
         *value++ = '\0';
         setenv(line, value, 1);
     }
-}
-
-/** Appends @p text in quotes that a shell takes off again. @return 0, or -1: too long */
-static int
-quote(char *dst, size_t cap, const char *text)
-{
-    size_t len = strlen(dst);
-
-    for (const char *c = text;; c++) {
-        const char *piece = c == text ? " '" : "";
-        char one[2] = {*c, '\0'};
-        const char *body = *c == '\0' ? "'" : *c == '\'' ? "'\\''" : one;
-        int n = snprintf(dst + len, cap - len, "%s%s", piece, body);
-
-        if (n < 0 || (size_t)n >= cap - len) {
-            return -1;
-        }
-        len += (size_t)n;
-        if (*c == '\0') {
-            return 0;
-        }
-    }
-}
-
-/** Becomes ssh, with a shell there that reads the variables up to an empty line. */
-static void
-exec_ssh(const char *host, char **program, char *variables)
-{
-    static char command[32768] =
-        "while read -r v && [ -n \"$v\" ]; do export \"$v\"; done; cd";
-    char cwd[4096];
-    int lines[2];
-
-    if (getcwd(cwd, sizeof(cwd)) == NULL || quote(command, sizeof(command), cwd) != 0) {
-        _exit(failure("ssh to %s: the working folder has no path, or one too long for "
-                      "the command: %s",
-                      host, strerror(errno)));
-    }
-    strncat(command, " && exec", sizeof(command) - strlen(command) - 1);
-    for (char **arg = program; *arg != NULL; arg++) {
-        if (quote(command, sizeof(command), *arg) != 0) {
-            _exit(failure("ssh to %s: the command line is longer than %zu bytes", host,
-                          sizeof(command)));
-        }
-    }
-    strcat(variables, "\n");
-    if (pipe(lines) != 0 ||
-        write(lines[1], variables, strlen(variables)) != (ssize_t)strlen(variables)) {
-        _exit(failure("cannot pass the rank's variables to ssh for %s (pipe): %s", host,
-                      strerror(errno)));
-    }
-    dup2(lines[0], STDIN_FILENO);
-    close(lines[0]);
-    close(lines[1]);
-    execlp("ssh", "ssh", "-T", "-o", "BatchMode=yes", host, command, (char *)NULL);
-    failure("cannot execute ssh for host %s: %s; is it installed?", host,
-            strerror(errno));
-    _exit(EXIT_CANNOT_RUN);
 }
 
 static void
@@ -309,10 +243,10 @@ start_rank(const struct launch_options *o, const telpher_root *root,
             dup2(out, STDOUT_FILENO);
             dup2(out, STDERR_FILENO);
         }
-        if (is_here(host)) {
+        if (host_is_here(host)) {
             exec_here(number, program, variables);
         }
-        exec_ssh(host, program, variables);
+        host_exec(host, program, variables);
     }
     if (out >= 0) {
         close(out);
@@ -450,7 +384,7 @@ static bool
 is_far(const struct launch_options *o)
 {
     for (size_t i = 0; i < o->host_count; i++) {
-        if (!is_here(o->hosts[i])) {
+        if (!host_is_here(o->hosts[i])) {
             return true;
         }
     }
@@ -464,7 +398,7 @@ run_job(const struct launch_options *o, char **program)
     char name[256] = "127.0.0.1";
     telpher_root *root = NULL;
     telpher_error err = {0};
-    bool far = is_far(o);
+    bool far = is_far(o) || o->root_host != NULL; /* hosts may be lost */
     int code = 0;
     long started = 0;
 
@@ -490,11 +424,59 @@ run_job(const struct launch_options *o, char **program)
     return code != 0 ? code : (int)started;
 }
 
+static int
+ranks_on(const struct launch_options *o, size_t host)
+{
+    int count = 0;
+
+    for (long r = 0; r < o->ranks; r++) {
+        count += (size_t)r * o->host_count / (size_t)o->ranks == host;
+    }
+    return count;
+}
+
+/* Takes hosts that do not answer off the list; their ranks count as ended by a signal. */
+static void
+drop_lost_hosts(struct launch_options *o)
+{
+    size_t left = 0;
+    int lost = 0;
+
+    for (size_t i = 0; i < o->host_count; i++) {
+        if (host_answers(o->hosts[i])) {
+            left++;
+            continue;
+        }
+        failure("host %s does not answer", o->hosts[i]);
+        lost += ranks_on(o, i);
+        o->hosts[i] = NULL;
+    }
+    if (left == 0) {
+        o->host_count = 0;
+        o->restarts = 0;
+    }
+    if (lost == 0 || left == 0) {
+        return;
+    }
+    ended_ranks = lost > ended_ranks ? lost : ended_ranks;
+    left = 0;
+    for (size_t i = 0; i < o->host_count; i++) {
+        if (o->hosts[i] != NULL) {
+            o->hosts[left++] = o->hosts[i];
+        }
+    }
+    o->host_count = left;
+}
+
 /* @return true if the job shall start again */
 static bool
 starts_again(struct launch_options *o, int code)
 {
     alarm(0);
+    if (code != 0 && o->restarts > 0 && is_far(o) &&
+        (taken_signal == 0 || taken_signal == SIGALRM)) {
+        drop_lost_hosts(o);
+    }
     if (code == 0 || ended_ranks == 0 || o->restarts == 0 ||
         (taken_signal != 0 && taken_signal != SIGALRM)) {
         return false;
@@ -516,7 +498,7 @@ launch(struct launch_options *o, char **program)
     int code = 0;
 
     if (o->restarts > 0) {
-        code = checkpoint_folder_make(is_far(o), folder, sizeof(folder));
+        code = checkpoint_folder_make(folder, sizeof(folder));
     }
 
     if (code != 0) {
@@ -527,6 +509,9 @@ launch(struct launch_options *o, char **program)
         code = run_job(o, program);
     } while (starts_again(o, code));
     checkpoint_folder_remove(folder);
+    for (size_t i = 0; i < o->host_count && folder[0] != '\0'; i++) {
+        host_remove_folder(o->hosts[i], folder);
+    }
     return code;
 }
 

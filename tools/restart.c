@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The folder in memory that keeps checkpoints of a job while `telpher launch` restarts it. */
+/*
+ * The folder in memory that keeps checkpoints of a job while `telpher launch` restarts it. Other hosts have a folder of the
+ * same name, which the job makes.
+ */
 #include "telpher.h"
 
 #include <dirent.h>
@@ -10,17 +13,13 @@
 #include <unistd.h>
 
 int
-checkpoint_folder_make(bool far, char *ret_path, size_t cap)
+checkpoint_folder_make(char *ret_path, size_t cap)
 {
     const char *set = telpher_config_get("TELPHER_MDR_CHECKPOINT");
 
     ret_path[0] = '\0';
     if (set != NULL && set[0] != '\0') {
         return 0;
-    }
-    if (far) {
-        return failure("--restart on several hosts: set TELPHER_MDR_CHECKPOINT to a "
-                       "folder that all of them share");
     }
     (void)snprintf(ret_path, cap, "/dev/shm/telpher-restart-XXXXXX");
     if (mkdtemp(ret_path) == NULL) {
@@ -41,7 +40,7 @@ checkpoint_folder_remove(const char *path)
         return;
     }
     while ((file = readdir(dir)) != NULL) {
-        if (file->d_name[0] != '.') {
+        if (strcmp(file->d_name, ".") != 0 && strcmp(file->d_name, "..") != 0) {
             (void)unlinkat(dirfd(dir), file->d_name, 0);
         }
     }

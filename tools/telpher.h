@@ -51,10 +51,19 @@ void addresses_free(struct addresses *list);
 void print_peer_choice(size_t count);
 
 /** Sets TELPHER_MDR_CHECKPOINT to a new folder in memory, unless it is set. @p ret_path: the
- *  folder, or "". @p far: there are ranks on other hosts. @return 0, or the exit code */
-int checkpoint_folder_make(bool far, char *ret_path, size_t cap);
+ *  folder, or "". @return 0, or the exit code */
+int checkpoint_folder_make(char *ret_path, size_t cap);
 /** Removes it with its files; "" is allowed. */
 void checkpoint_folder_remove(const char *path);
+
+/** Whether @p host is this one. */
+bool host_is_here(const char *host);
+/** Whether programs can be started on @p host. Waits up to 10 s. */
+bool host_answers(const char *host);
+/** Removes a folder of another host, with its content; does nothing on this one. */
+void host_remove_folder(const char *host, const char *path);
+/** Becomes ssh, with a shell on @p host that reads the variables up to an empty line. */
+void host_exec(const char *host, char **program, char *variables);
 
 /** Finds the file @p name of this build or installation in one of two folders, which are
  *  relative to this program's. @return 0, or -1 if it is in neither (ret_path names the last). */

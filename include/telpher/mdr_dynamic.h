@@ -162,8 +162,9 @@ TELPHER_CALL telpher_status telpher_mdr_sync(telpher_mdr_call *call, uint32_t en
  * Waits for quiescence and saves all objects, their channels and @p data of the main function.
  * Only the main function calls it. All classes with objects need a pup function, groups as well;
  * no reduction may be incomplete and no entry wait. Futures are not saved.
- * @param folder  that all processes reach; NULL: TELPHER_MDR_CHECKPOINT, which
- *                `telpher launch --restart` sets to one in memory. It is created if need be.
+ * @param folder  NULL: TELPHER_MDR_CHECKPOINT, which `telpher launch --restart` sets to one in
+ *                memory. It is created if need be. Processes on several hosts that do not share
+ *                it keep copies of each other's parts: the loss of one host loses none.
  * @return TELPHER_OK (older checkpoints are removed); TELPHER_ERR_INVALID (with the object's
  *         class), TELPHER_ERR_IO, TELPHER_ERR_NO_MEMORY (there is no new checkpoint, older ones
  *         stay); TELPHER_ERR_BUSY (another waits for quiescence); TELPHER_ERR_CANCELED

@@ -73,7 +73,7 @@ tp_mdr_split_entry(uint32_t entry, uint32_t *ret_priority)
 /* ---- checkpoint.c ---- */
 
 /** Handles SAVE, outside of callbacks. */
-void tp_mdr_save_receive(telpher_mdr *mdr, const void *params, size_t len);
+void tp_mdr_save_receive(telpher_mdr *mdr, const struct tp_mdr_delivery *d);
 
 /* ---- balance.c ---- */
 

@@ -123,7 +123,7 @@ save(telpher_mdr *mdr, struct tp_mdr_delivery *d)
     struct tp_mdr_message *m;
 
     if (d->kept != NULL) {
-        tp_mdr_save_receive(mdr, d->params, d->params_len);
+        tp_mdr_save_receive(mdr, d);
         return true;
     }
     m = tp_mdr_keep(mdr, d);

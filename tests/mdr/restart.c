@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * usage: telpher launch -n N --restart R [--shrink] -- mdr_restart [KILLS [SEED]]
+ * usage: telpher launch -n N --restart R [--shrink] -- mdr_restart [KILLS [SEED [PAUSE_MS]]]
  *
  * Objects exchange values through channels, move, and are saved every few steps. An object kills
  * its process once, another one while it is saved; a timer kills a random rank at a random
- * moment, KILLS times. The job starts again each time. The result is compared with that of a loop.
+ * moment, KILLS times; with 0 none is killed. The job starts again each time. The result is compared with that of a loop.
  */
 #include <fcntl.h>
 #include <glob.h>
@@ -31,7 +31,7 @@
 enum { CELLS = 24, EPOCHS = 40, STEPS = 5, KILL_EPOCH = 7, LATEST_US = 250000 };
 enum { RUN, TAKE, ENTRIES };
 
-static uint32_t kills = 3, seed = 1;
+static uint32_t kills = 3, seed = 1, pause_ms = 0;
 
 /* ---- deaths ---- */
 
@@ -120,7 +120,7 @@ die_saving(const telpher_mdr_call *call)
     char name[256], mark[300];
     int fd;
 
-    if (call->index.at[0] != CELLS / 3 || !is_saving(call->mdr)) {
+    if (kills == 0 || call->index.at[0] != CELLS / 3 || !is_saving(call->mdr)) {
         return;
     }
     (void)snprintf(mark, sizeof(mark), "%s-saving", file_name(name, sizeof(name)));
@@ -243,7 +243,7 @@ cell_run(telpher_mdr_call *call)
     struct cell *c = call->self;
 
     c->run = *TELPHER_MDR_PARAMS(call, struct run);
-    if (c->run.epoch == KILL_EPOCH && call->index.at[0] == CELLS / 2 &&
+    if (kills != 0 && c->run.epoch == KILL_EPOCH && call->index.at[0] == CELLS / 2 &&
         deaths(0) == 0) {
         (void)deaths(1);
         die(0);
@@ -306,6 +306,7 @@ run_main(telpher_mdr_call *call)
                 telpher_mdr_size(call->mdr), at.epoch);
     }
     while (at.epoch < EPOCHS) {
+        (void)usleep(pause_ms * 1000);
         struct run run = {.epoch = at.epoch};
         uint64_t sum = 0;
 
@@ -337,6 +338,7 @@ main(int argc, char **argv)
 
     kills = argc > 1 ? (uint32_t)atoi(argv[1]) : kills;
     seed = argc > 2 ? (uint32_t)atoi(argv[2]) : seed;
+    pause_ms = argc > 3 ? (uint32_t)atoi(argv[3]) : pause_ms;
     arm();
     if (telpher_mdr_create(NULL, &mdr, &err) != TELPHER_OK) {
         fprintf(stderr, "%s\n", err.text);

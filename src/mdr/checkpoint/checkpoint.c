@@ -2,100 +2,15 @@
 /*
  * Checkpoints: when the job is quiescent each process writes its elements into a file. Process 0
  * tells all to write or to read, and waits for their answers. A checkpoint is there when all of
- * its files are; older ones are removed after that. So a process may die at any moment.
+ * its files are, on any host; older ones are removed after that. So a process may die at any
+ * moment.
  */
 #include "mdr/checkpoint/checkpoint_int.h"
 
-#include <dirent.h>
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/alloc.h"
-
-const char *
-tp_mdr_part_name(char *dst, const char *folder, uint64_t generation, uint32_t rank,
-                 uint32_t size, const char *suffix)
-{
-    (void)snprintf(dst, TP_MDR_PATH_BYTES, "%s/%llu-%u-of-%u.%s", folder,
-                   (unsigned long long)generation, rank, size, suffix);
-    return dst;
-}
-
-/* ---- the folder ---- */
-
-/* The generation, part and number of parts that a file name gives. */
-static bool
-read_name(const char *name, unsigned long long *generation, unsigned *rank,
-          unsigned *size)
-{
-    char suffix[4] = "";
-
-    return sscanf(name, "%llu-%u-of-%u.%3s", generation, rank, size, suffix) == 4 &&
-           *size != 0 && (strcmp(suffix, "mdr") == 0 || strcmp(suffix, "new") == 0);
-}
-
-static bool
-is_whole(const char *folder, uint64_t generation, uint32_t size)
-{
-    char path[TP_MDR_PATH_BYTES];
-
-    for (uint32_t r = 0; r < size; r++) {
-        if (access(tp_mdr_part_name(path, folder, generation, r, size, "mdr"), R_OK) !=
-            0) {
-            return false;
-        }
-    }
-    return true;
-}
-
-/* Finds the newest checkpoint that is whole, and the largest generation of any file. */
-static void
-scan(const char *folder, uint64_t *ret_newest, uint64_t *ret_whole, uint32_t *ret_size)
-{
-    DIR *dir = opendir(folder);
-    const struct dirent *file;
-
-    *ret_newest = *ret_whole = 0;
-    while (dir != NULL && (file = readdir(dir)) != NULL) {
-        unsigned long long generation;
-        unsigned rank, size;
-
-        if (!read_name(file->d_name, &generation, &rank, &size)) {
-            continue;
-        }
-        *ret_newest = TP_MAX(*ret_newest, generation);
-        if (rank == 0 && generation > *ret_whole &&
-            is_whole(folder, generation, size)) {
-            *ret_whole = generation;
-            *ret_size = size;
-        }
-    }
-    if (dir != NULL) {
-        closedir(dir);
-    }
-}
-
-static void
-remove_older(const char *folder, uint64_t than)
-{
-    DIR *dir = opendir(folder);
-    const struct dirent *file;
-
-    while (dir != NULL && (file = readdir(dir)) != NULL) {
-        unsigned long long generation;
-        unsigned rank, size;
-
-        if (read_name(file->d_name, &generation, &rank, &size) && generation < than) {
-            (void)unlinkat(dirfd(dir), file->d_name, 0);
-        }
-    }
-    if (dir != NULL) {
-        closedir(dir);
-    }
-}
 
 /* ---- process 0 ---- */
 
@@ -129,43 +44,103 @@ await_quiescence(telpher_mdr *mdr)
     return status == TELPHER_OK ? telpher_mdr_await(mdr, quiet, NULL, 0, NULL) : status;
 }
 
-static telpher_status
-ask_one(telpher_mdr *mdr, struct tp_mdr_save *s, uint32_t rank)
+telpher_status
+tp_mdr_asked_init(telpher_mdr *mdr, struct tp_mdr_asked *asked, uint32_t count)
+{
+    asked->answers = tp_alloc_array(count, sizeof(*asked->answers), "mdr checkpoint");
+    asked->ranks = tp_alloc_array(count, sizeof(*asked->ranks), "mdr checkpoint");
+    asked->count = 0;
+    return asked->answers != NULL && asked->ranks != NULL
+               ? TELPHER_OK
+               : tp_mdr_error(mdr, TELPHER_ERR_NO_MEMORY,
+                              "out of memory to ask %u processes for a checkpoint",
+                              mdr->size);
+}
+
+telpher_status
+tp_mdr_ask(telpher_mdr *mdr, struct tp_mdr_save *s, uint32_t rank,
+           struct tp_mdr_asked *asked)
 {
     const struct tp_mdr_header h = {.kind = TP_MDR_SAVE};
     telpher_status status = telpher_mdr_future_create(mdr, &s->answer);
 
-    return status == TELPHER_OK ? tp_mdr_send(mdr, rank, &h, NULL, 0, s, sizeof(*s))
-                                : status;
+    if (status == TELPHER_OK) {
+        status = tp_mdr_send(mdr, rank, &h, NULL, 0, s, sizeof(*s));
+    }
+    if (status == TELPHER_OK) {
+        asked->answers[asked->count] = s->answer;
+        asked->ranks[asked->count++] = rank;
+    }
+    return status;
 }
 
-/* Has all processes do it. @return the first error, with its text */
+/* @p found: for answers to LIST */
 static telpher_status
-ask_all(telpher_mdr *mdr, struct tp_mdr_save *s)
+await_answers(telpher_mdr *mdr, struct tp_mdr_asked *asked, telpher_status first,
+              void *found, size_t each)
 {
-    telpher_mdr_future *answers =
-        tp_alloc_array(mdr->size, sizeof(*answers), "mdr checkpoint");
-    telpher_status status = answers != NULL ? TELPHER_OK : TELPHER_ERR_NO_MEMORY;
-    telpher_status first = TELPHER_OK;
-    uint32_t asked = 0;
+    for (uint32_t i = 0; i < asked->count; i++) {
+        struct tp_mdr_saved got = {.status = TELPHER_OK};
+        telpher_status status =
+            telpher_mdr_await(mdr, asked->answers[i],
+                              found != NULL ? (char *)found + i * each : (void *)&got,
+                              found != NULL ? each : sizeof(got), NULL);
 
-    for (; status == TELPHER_OK && asked < mdr->size; asked += status == TELPHER_OK) {
-        status = ask_one(mdr, s, asked);
-        if (status == TELPHER_OK) {
-            answers[asked] = s->answer;
-        }
-    }
-    for (uint32_t r = 0; r < asked; r++) {
-        struct tp_mdr_saved got = {.status = TELPHER_ERR_CANCELED};
-
-        status = telpher_mdr_await(mdr, answers[r], &got, sizeof(got), NULL);
         if (first == TELPHER_OK && (status != TELPHER_OK || got.status != TELPHER_OK)) {
             first = status != TELPHER_OK ? status : got.status;
-            (void)tp_mdr_error(mdr, first, "process %u: %s", r, got.text);
+            (void)tp_mdr_error(mdr, first, "process %u: %s", asked->ranks[i], got.text);
         }
     }
-    tp_free(answers);
-    return asked == mdr->size ? first : status;
+    tp_free(asked->answers);
+    tp_free(asked->ranks);
+    return first;
+}
+
+telpher_status
+tp_mdr_asked_end(telpher_mdr *mdr, struct tp_mdr_asked *asked, telpher_status status)
+{
+    return await_answers(mdr, asked, status, NULL, 0);
+}
+
+telpher_status
+tp_mdr_ask_all(telpher_mdr *mdr, struct tp_mdr_save *s, void *found, size_t each)
+{
+    struct tp_mdr_asked asked = {.count = 0};
+    telpher_status status = tp_mdr_asked_init(mdr, &asked, mdr->size);
+
+    for (uint32_t r = 0; r < mdr->size && status == TELPHER_OK; r++) {
+        status = tp_mdr_ask(mdr, s, r, &asked);
+    }
+    return await_answers(mdr, &asked, status, found, each);
+}
+
+static telpher_status
+found_create(telpher_mdr *mdr, struct tp_mdr_found **ret_found)
+{
+    *ret_found = tp_alloc_array(mdr->size, sizeof(**ret_found), "mdr checkpoint");
+    return *ret_found != NULL
+               ? TELPHER_OK
+               : tp_mdr_error(mdr, TELPHER_ERR_NO_MEMORY,
+                              "out of memory to ask %u processes for a checkpoint",
+                              mdr->size);
+}
+
+/* Saves generation s->generation, when all know the folder. */
+static telpher_status
+save_all(telpher_mdr *mdr, struct tp_mdr_save *s, const struct tp_mdr_found *found)
+{
+    telpher_status status;
+
+    s->step = TP_MDR_WRITE;
+    status = tp_mdr_ask_all(mdr, s, NULL, 0);
+    if (status == TELPHER_OK) {
+        status = tp_mdr_copy_parts(mdr, s, found);
+    }
+    if (status == TELPHER_OK) {
+        s->step = TP_MDR_REMOVE;
+        status = tp_mdr_ask_all(mdr, s, NULL, 0);
+    }
+    return status;
 }
 
 telpher_status
@@ -174,8 +149,8 @@ telpher_mdr_checkpoint(telpher_mdr_call *call, const char *folder, const void *d
 {
     telpher_mdr *mdr = call->mdr;
     struct tp_mdr_save s = {.step = TP_MDR_WRITE};
-    uint64_t newest, whole;
-    uint32_t size;
+    struct tp_mdr_found *found = NULL;
+    uint64_t newest = 0;
     telpher_status status;
 
     folder = folder != NULL ? folder : mdr->settings.checkpoint;
@@ -183,21 +158,39 @@ telpher_mdr_checkpoint(telpher_mdr_call *call, const char *folder, const void *d
     if (status == TELPHER_OK) {
         status = await_quiescence(mdr);
     }
-    if (status != TELPHER_OK) {
-        return status;
-    }
-    if (mkdir(folder, 0700) != 0 && errno != EEXIST) {
-        return tp_mdr_error(mdr, TELPHER_ERR_IO, "cannot create folder %s: %s", folder,
-                            strerror(errno));
-    }
-    scan(folder, &newest, &whole, &size);
-    s.generation = newest + 1;
-    memcpy(s.folder, folder, strlen(folder) + 1);
-    mdr->saved = data;
-    mdr->saved_len = len;
-    status = ask_all(mdr, &s);
     if (status == TELPHER_OK) {
-        remove_older(folder, s.generation);
+        status = found_create(mdr, &found);
+    }
+    if (status == TELPHER_OK) {
+        status = tp_mdr_find_newest(mdr, folder, found, &newest);
+    }
+    if (status == TELPHER_OK) {
+        s.generation = newest + 1;
+        memcpy(s.folder, folder, strlen(folder) + 1);
+        mdr->saved = data;
+        mdr->saved_len = len;
+        status = save_all(mdr, &s, found);
+    }
+    tp_free(found);
+    return status;
+}
+
+/* Finds the newest checkpoint and makes its objects. */
+static telpher_status
+restore_all(telpher_mdr *mdr, struct tp_mdr_save *s, struct tp_mdr_found *found)
+{
+    telpher_status status = tp_mdr_find_whole(mdr, s, found);
+
+    if (status == TELPHER_OK && s->generation == 0) {
+        return tp_mdr_error(mdr, TELPHER_ERR_NOT_FOUND, "there is no checkpoint in %s",
+                            s->folder);
+    }
+    if (status == TELPHER_OK) {
+        status = tp_mdr_gather_parts(mdr, s, found);
+    }
+    for (s->step = TP_MDR_CHECK; status == TELPHER_OK && s->step <= TP_MDR_READ;
+         s->step++) {
+        status = tp_mdr_ask_all(mdr, s, NULL, 0);
     }
     return status;
 }
@@ -207,8 +200,8 @@ telpher_mdr_restore(telpher_mdr_call *call, const char *folder, void *data, size
                     size_t *ret_len)
 {
     telpher_mdr *mdr = call->mdr;
-    struct tp_mdr_save s = {.step = TP_MDR_CHECK};
-    uint64_t newest;
+    struct tp_mdr_save s = {.step = TP_MDR_LIST};
+    struct tp_mdr_found *found = NULL;
     telpher_status status;
 
     folder = folder != NULL ? folder : mdr->settings.checkpoint;
@@ -223,19 +216,14 @@ telpher_mdr_restore(telpher_mdr_call *call, const char *folder, void *data, size
         return tp_mdr_error(mdr, TELPHER_ERR_BUSY,
                             "restore before the first array is created");
     }
-    scan(folder, &newest, &s.generation, &s.parts);
-    if (s.generation == 0) {
-        return tp_mdr_error(mdr, TELPHER_ERR_NOT_FOUND, "there is no checkpoint in %s",
-                            folder);
-    }
     memcpy(s.folder, folder, strlen(folder) + 1);
     mdr->restored = data;
     mdr->restored_cap = cap;
-    status = ask_all(mdr, &s);
+    status = found_create(mdr, &found);
     if (status == TELPHER_OK) {
-        s.step = TP_MDR_READ;
-        status = ask_all(mdr, &s);
+        status = restore_all(mdr, &s, found);
     }
+    tp_free(found);
     if (ret_len != NULL) {
         *ret_len = mdr->restored_len;
     }
@@ -245,32 +233,75 @@ telpher_mdr_restore(telpher_mdr_call *call, const char *folder, void *data, size
 
 /* ---- all processes ---- */
 
-void
-tp_mdr_save_receive(telpher_mdr *mdr, const void *params, size_t len)
+static void
+answer(telpher_mdr *mdr, const struct tp_mdr_save *s, const void *data, size_t len)
 {
-    struct tp_mdr_save s;
-    struct tp_mdr_saved answer = {.status = TELPHER_OK};
-    telpher_status status;
+    telpher_status status = telpher_mdr_future_set(mdr, s->answer, data, len);
 
-    if (len != sizeof(s)) {
-        tp_mdr_fail(mdr, TELPHER_ERR_PROTO,
-                    "a request for a checkpoint has %zu bytes, not %zu: do all "
-                    "processes run the same version?",
-                    len, sizeof(s));
-        return;
-    }
-    memcpy(&s, params, sizeof(s));
-    s.folder[sizeof(s.folder) - 1] = '\0';
-    answer.status = s.step == TP_MDR_WRITE   ? tp_mdr_save_part(mdr, &s)
-                    : s.step == TP_MDR_CHECK ? tp_mdr_check_parts(mdr, &s)
-                                             : tp_mdr_restore_parts(mdr, &s);
-    if (answer.status != TELPHER_OK) {
-        (void)snprintf(answer.text, sizeof(answer.text), "%s", mdr->error);
-    }
-    status = telpher_mdr_future_set(mdr, s.answer, &answer, sizeof(answer));
     if (status != TELPHER_OK && !mdr->exiting) {
         tp_mdr_fail(mdr, status,
                     "the result of step %u of the checkpoint in %s cannot be sent: %s",
-                    (unsigned)s.step, s.folder, telpher_status_text(status));
+                    (unsigned)s->step, s->folder, telpher_status_text(status));
     }
+}
+
+/* @p content: the buffer of COPY */
+static telpher_status
+do_step(telpher_mdr *mdr, const struct tp_mdr_save *s,
+        const telpher_msg_buffer *content)
+{
+    switch (s->step) {
+    case TP_MDR_WRITE:
+        return tp_mdr_save_part(mdr, s);
+    case TP_MDR_CHECK:
+        return tp_mdr_check_parts(mdr, s);
+    case TP_MDR_READ:
+        return tp_mdr_restore_parts(mdr, s);
+    case TP_MDR_SEND:
+        return tp_mdr_send_part(mdr, s);
+    case TP_MDR_COPY:
+        return content != NULL
+                   ? tp_mdr_write_copy(mdr, s, content)
+                   : tp_mdr_error(mdr, TELPHER_ERR_IO,
+                                  "the copy of part %u of checkpoint %llu "
+                                  "arrived without its content",
+                                  s->part, (unsigned long long)s->generation);
+    default:
+        tp_mdr_remove_older(s->folder, s->generation);
+        return TELPHER_OK;
+    }
+}
+
+void
+tp_mdr_save_receive(telpher_mdr *mdr, const struct tp_mdr_delivery *d)
+{
+    const telpher_msg_buffer *content =
+        d->buffer_count == 1 && d->status == TELPHER_OK ? d->buffers : NULL;
+    struct tp_mdr_save s;
+    struct tp_mdr_saved result = {.status = TELPHER_OK};
+
+    if (d->params_len != sizeof(s)) {
+        tp_mdr_fail(mdr, TELPHER_ERR_PROTO,
+                    "a request for a checkpoint has %zu bytes, not %zu: do all "
+                    "processes run the same version?",
+                    d->params_len, sizeof(s));
+        return;
+    }
+    memcpy(&s, d->params, sizeof(s));
+    s.folder[sizeof(s.folder) - 1] = '\0';
+    if (s.step == TP_MDR_LIST) {
+        struct tp_mdr_found found;
+
+        tp_mdr_list_parts(&s, &found);
+        answer(mdr, &s, &found, sizeof(found));
+        return;
+    }
+    result.status = do_step(mdr, &s, content);
+    if (s.step == TP_MDR_SEND && result.status == TELPHER_OK) {
+        return; /* the receiver of the copy answers */
+    }
+    if (result.status != TELPHER_OK) {
+        (void)snprintf(result.text, sizeof(result.text), "%s", mdr->error);
+    }
+    answer(mdr, &s, &result, sizeof(result));
 }
