@@ -34,6 +34,8 @@ extern "Python" void mdr_destroy(telpher_mdr_call *);
 extern "Python" void mdr_post(telpher_mdr_call *);
 extern "Python" void mdr_invoke(telpher_mdr_call *, uint64_t, const char *, size_t);
 extern "Python" void mdr_channel(telpher_mdr_call *, uint64_t, const char *, size_t);
+extern "Python" void mdr_place(telpher_mdr_call *, uint64_t, const char *, size_t);
+extern "Python" void mdr_landed(uint64_t);
 extern "Python" void mdr_future(telpher_mdr_call *);
 extern "Python" void mdr_reduce(telpher_mdr_call *);
 extern "Python" void mdr_start(telpher_mdr_call *);
@@ -41,8 +43,17 @@ extern "Python" void mdr_sent(void *, telpher_status, size_t);
 extern "Python" void add_device(void *, const telpher_device_info *);
 extern "Python" void add_address(void *, const char *);
 extern "Python" void add_setting(void *, const telpher_config_info *);
-typedef struct { telpher_mdr *mdr; telpher_mdr_array array; telpher_mdr_index index; } mdr_place;
-telpher_status mdr_send(const mdr_place *place, uint32_t entry, const char *params, size_t params_len);
+typedef struct { telpher_mdr *mdr; telpher_mdr_array array; telpher_mdr_index index; } mdr_where;
+telpher_status mdr_send(const mdr_where *to, uint32_t entry, const char *params, size_t params_len);
+telpher_status mdr_send_buffer(const mdr_where *to, uint32_t entry, const char *params, size_t params_len, void *data,
+                               size_t len, uintptr_t number);
+typedef struct mdr_posted { uint64_t end; ...; } mdr_posted;
+typedef struct { uint64_t number; ...; } mdr_object;
+void mdr_expect(mdr_object *object, mdr_posted *posted, const char *head, void *data, size_t len, int on_host);
+void mdr_forget(mdr_object *object, mdr_posted *posted);
+void mdr_post_channel(telpher_mdr_call *call);
+typedef struct { uintptr_t numbers[256]; unsigned count; } mdr_done_list;
+extern mdr_done_list mdr_done;
 void mdr_run_invoke(telpher_mdr_call *call);
 void mdr_run_channel(telpher_mdr_call *call);
 void mdr_main(telpher_mdr_call *call);
@@ -51,20 +62,116 @@ void mdr_quiet(telpher_mdr_call *call);
 
 # Python code never runs on the stack of a light thread, so what waits in one is written in C.
 CODE = HEADERS + """
+#include <string.h>
+
 enum { GROUP_START = 0, GROUP_QUIET_DONE = 1 };
 
-typedef struct { telpher_mdr *mdr; telpher_mdr_array array; telpher_mdr_index index; } mdr_place;
+typedef struct { telpher_mdr *mdr; telpher_mdr_array array; telpher_mdr_index index; } mdr_where;
 
 /* Each argument and each member costs Python about 0.1 us, so small messages have few. */
-static telpher_status mdr_send(const mdr_place *place, uint32_t entry, const char *params, size_t params_len)
+static telpher_status mdr_send(const mdr_where *to, uint32_t entry, const char *params, size_t params_len)
 {
-    return telpher_mdr_invoke(place->mdr, &place->array, place->index, entry, params, params_len, NULL, 0, NULL);
+    return telpher_mdr_invoke(to->mdr, &to->array, to->index, entry, params, params_len, NULL, 0, NULL);
+}
+
+static void mdr_sent(void *, telpher_status, size_t);
+
+/* Numbers of buffers that have been sent, which Python takes between turns. */
+typedef struct { uintptr_t numbers[256]; unsigned count; } mdr_done_list;
+static mdr_done_list mdr_done;
+
+static void note_sent(void *user, telpher_status status, size_t len)
+{
+    if (mdr_done.count < sizeof(mdr_done.numbers) / sizeof(mdr_done.numbers[0])) {
+        mdr_done.numbers[mdr_done.count++] = (uintptr_t)user;
+    } else {
+        mdr_sent(user, status, len);
+    }
+}
+
+/* With one buffer; its number is in mdr_done when it has been sent. */
+static telpher_status mdr_send_buffer(const mdr_where *to, uint32_t entry, const char *params, size_t params_len,
+                                      void *data, size_t len, uintptr_t number)
+{
+    const telpher_msg_buffer buffer = {.data = data, .len = len};
+    const telpher_xfer_params xfer = {.struct_size = sizeof(xfer), .on_done = note_sent, .user = (void *)number};
+
+    return telpher_mdr_invoke(to->mdr, &to->array, to->index, entry, params, params_len, &buffer, 1, &xfer);
 }
 
 static void mdr_invoke(telpher_mdr_call *, uint64_t, const char *, size_t);
 static void mdr_channel(telpher_mdr_call *, uint64_t, const char *, size_t);
+static void mdr_place(telpher_mdr_call *, uint64_t, const char *, size_t);
+static void mdr_landed(uint64_t);
 
-/* The state of an object is its number in Python. */
+enum { LONE_BUFFER = 0x41, LONE_INLINE = 0x60, HEAD_BYTES = 28 }; /* of constants.py; CHANNEL_HEAD */
+
+/* A receive into one buffer of the program. Its message needs Python only when it has landed. */
+typedef struct mdr_posted {
+    uint64_t end; /* number of the channel's end in Python */
+    struct mdr_posted *next;
+    void *data;
+    size_t len;
+    int landed, on_host;
+    char head[HEAD_BYTES]; /* of the message */
+} mdr_posted;
+
+/* The state of an object: its number in Python, and its receives. */
+typedef struct { uint64_t number; mdr_posted *posted; } mdr_object;
+
+static void mdr_expect(mdr_object *object, mdr_posted *posted, const char *head, void *data, size_t len,
+                       int on_host)
+{
+    posted->on_host = on_host;
+    posted->data = data;
+    posted->len = len;
+    posted->landed = 0;
+    memcpy(posted->head, head, HEAD_BYTES);
+    posted->next = object->posted;
+    object->posted = posted;
+}
+
+static void mdr_forget(mdr_object *object, mdr_posted *posted)
+{
+    mdr_posted **at = &object->posted;
+
+    while (*at != NULL && *at != posted) {
+        at = &(*at)->next;
+    }
+    if (*at != NULL) {
+        *at = posted->next;
+    }
+}
+
+static mdr_posted *posted_for(const telpher_mdr_call *call)
+{
+    mdr_posted *p = ((mdr_object *)call->self)->posted;
+    const char *params = (const char *)call->params;
+
+    params += params[0] == LONE_BUFFER ? 2 : 1;
+    while (p != NULL && memcmp(p->head, params, HEAD_BYTES) != 0) {
+        p = p->next;
+    }
+    return p;
+}
+
+/* The content of a small array is behind its description, whose length is before it. */
+static int take_inline(mdr_posted *posted, const telpher_mdr_call *call)
+{
+    const unsigned char *params = (const unsigned char *)call->params;
+    size_t start = 3 + HEAD_BYTES;
+
+    if (params[0] != LONE_INLINE || !posted->on_host) {
+        return 0;
+    }
+    start += params[start - 2] | (size_t)params[start - 1] << 8;
+    if (start > call->params_len || call->params_len - start > posted->len) {
+        return 0;
+    }
+    memcpy(posted->data, params + start, call->params_len - start);
+    return 1;
+}
+
 static void mdr_run_invoke(telpher_mdr_call *call)
 {
     mdr_invoke(call, *(const uint64_t *)call->self, (const char *)call->params, call->params_len);
@@ -72,7 +179,27 @@ static void mdr_run_invoke(telpher_mdr_call *call)
 
 static void mdr_run_channel(telpher_mdr_call *call)
 {
+    mdr_posted *posted = call->status == TELPHER_OK ? posted_for(call) : NULL;
+
+    if (posted != NULL && (posted->landed || take_inline(posted, call))) {
+        mdr_forget((mdr_object *)call->self, posted);
+        mdr_landed(posted->end);
+        return;
+    }
     mdr_channel(call, *(const uint64_t *)call->self, (const char *)call->params, call->params_len);
+}
+
+static void mdr_post_channel(telpher_mdr_call *call)
+{
+    mdr_posted *posted = posted_for(call);
+
+    if (posted != NULL && call->buffer_count == 1 && call->buffers[0].len <= posted->len &&
+        *(const unsigned char *)call->params == LONE_BUFFER) {
+        call->buffers[0].data = posted->data;
+        posted->landed = 1;
+        return;
+    }
+    mdr_place(call, *(const uint64_t *)call->self, (const char *)call->params, call->params_len);
 }
 
 /* The main function of the job: creates the group of managers and starts the program. */

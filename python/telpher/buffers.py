@@ -2,7 +2,8 @@
 """Addresses of what Python programs keep data in.
 
 Taken without a copy: anything with `__cuda_array_interface__` (CuPy, Numba, PyTorch), anything with the
-buffer protocol (bytes, bytearray, array, memoryview, NumPy), DLPack tensors, and telpher.Memory.
+buffer protocol (bytes, bytearray, array, memoryview, NumPy), DLPack tensors, shared virtual memory of PyOpenCL (its
+SVM, SVMPointer and SVMAllocation; coarse-grained memory must be mapped meanwhile), and telpher.Memory.
 """
 import ctypes
 
@@ -91,6 +92,8 @@ def address_of(obj, writable=False):
     if hasattr(obj, "__cuda_array_interface__"):
         address, size = _of_cuda(obj, writable)
         return ffi.cast("void *", address), size, obj
+    if hasattr(obj, "svm_ptr"):
+        return ffi.cast("void *", obj.svm_ptr), obj.size, obj
     try:
         view = ffi.from_buffer(obj, require_writable=writable)
     except (TypeError, ValueError, BufferError) as wrong:

@@ -23,9 +23,10 @@ in device memory, and NumPy arrays at any depth, are sent from where they are, w
 
 Source: Charm4py; channels as in "Accelerating Communication for Parallel Programming Models on GPU Systems".
 """
+from .channel import Channel
 from .chare import Array, Chare, Group
 from .reduce import Reducer
 from .runtime import charm
-from .waiting import Channel, Future, RemoteError, coro
+from .waiting import Future, RemoteError, coro
 
 __all__ = ["charm", "Chare", "Array", "Group", "Future", "Channel", "Reducer", "coro", "RemoteError"]

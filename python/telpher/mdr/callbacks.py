@@ -6,21 +6,21 @@ import sys
 
 from .._telpher import ffi, lib
 from .chare import how
-from .constants import (ASYNC, CALL_HEAD, CHANNEL_HEAD, CHANNEL_NAME, FUTURE_HEAD, IN_BUFFER, MANAGER_CLASS, NO_FUTURE,
+from .channel import End
+from .constants import (ASYNC, CALL_HEAD, CHANNEL_HEAD, CHANNEL_NAME, COUNT, FUTURE_HEAD, MANAGER_CLASS, NO_FUTURE,
                         REDUCE_HEAD, RESULT, WAITS)
 from .proxy import SIZE_OF_PROXY, Proxy, class_of
 from .runtime import charm, trace
-from .waiting import End
-from .wire import read_call
+from .wire import read_call, read_message
 
 _kept = []  # tables that the library keeps pointers to
 
 
 def mdr_classes():
     any_length, waits = lib.TELPHER_MDR_ANY_LENGTH, 1
-    yield "python object", 8, [
+    yield "python object", ffi.sizeof("mdr_object"), [
         ("call", ffi.addressof(lib, "mdr_run_invoke"), lib.mdr_post, any_length, 0),
-        ("channel", ffi.addressof(lib, "mdr_run_channel"), lib.mdr_post, any_length, 0)]
+        ("channel", ffi.addressof(lib, "mdr_run_channel"), ffi.addressof(lib, "mdr_post_channel"), any_length, 0)]
     yield "python manager", 0, [("start", lib.mdr_start, ffi.NULL, any_length, 0),
                                 ("quiet", lib.mdr_future, ffi.NULL, any_length, 0),
                                 ("future", lib.mdr_future, lib.mdr_post, any_length, 0),
@@ -78,9 +78,10 @@ def _on_create(call):
         chare = cls.__new__(cls)
     finally:
         charm._making = None
-    number = ffi.cast("uint64_t *", call.self)
-    number[0] = next(charm._object_numbers)
-    charm._objects[number[0]] = chare
+    state = ffi.cast("mdr_object *", call.self)
+    state.number = next(charm._object_numbers)
+    chare._telpher_state = state
+    charm._objects[state.number] = chare
     init = cls.__init__
     charm._ready(charm._execute, chare, "__init__", init, how(init), (chare, *args), NO_FUTURE)
 
@@ -94,6 +95,11 @@ def _copy_of(array):
     return copy[0]
 
 
+@_guarded("mdr_landed")
+def _on_landed(number):
+    charm._ends[number].landed()
+
+
 @_guarded("mdr_destroy")
 def _on_destroy(call):
     charm._objects.pop(ffi.cast("uint64_t *", call.self)[0], None)
@@ -101,10 +107,29 @@ def _on_destroy(call):
 
 @_guarded("mdr_post")
 def _on_post(call):
-    data, buffers, make = _params(call), call.buffers, charm._landing.make
-    count = data[0] & ~IN_BUFFER
+    _make(call, _params(call), ())
+
+
+def _make(call, data, placed):
+    """New memory for the buffers of a message that are not in @placed."""
+    buffers, make, count = call.buffers, charm._landing.make, data[0] & COUNT
     for i in range(call.buffer_count):
-        buffers[i].data = make(buffers[i].len, data[1 + i] if i < count else 0)
+        if i not in placed:
+            buffers[i].data = make(buffers[i].len, data[1 + i] if i < count else 0)
+
+
+@_guarded("mdr_place")
+def _on_place(call, number, params, length):
+    data = ffi.unpack(params, length)
+    start = 1 + (data[0] & COUNT)
+    end = start + CHANNEL_NAME
+    channel = charm._objects[number]._telpher_channels.get(data[start:end])
+    posted = channel.posted_for(int.from_bytes(data[end:end + 4], "little")) if channel else None
+    if posted is None:
+        _make(call, data, ())
+    else:
+        posted.place(call.buffers, data[1:start])
+        _make(call, data, posted.landed)
 
 
 @_guarded("mdr_invoke")
@@ -123,13 +148,15 @@ def _on_invoke(call, number, params, length):
 @_guarded("mdr_channel")
 def _on_channel(call, number, params, length):
     data = ffi.unpack(params, length)
-    start, values = read_call(call, data, CHANNEL_HEAD.size)
+    start = 1 + (data[0] & COUNT)
     end = start + CHANNEL_NAME
-    ends = charm._objects[number]._telpher_channels
-    name = data[start:end]
-    if name not in ends:
-        ends[name] = End()
-    ends[name].put(int.from_bytes(data[end:end + 4], "little"), values)
+    ends, name = charm._objects[number]._telpher_channels, data[start:end]
+    channel = ends.get(name)
+    if channel is None:
+        channel = ends[name] = End(charm._objects[number], name)
+    sequence = int.from_bytes(data[end:end + 4], "little")
+    posted = channel.posted_for(sequence)
+    channel.put(sequence, read_message(call, data, CHANNEL_HEAD.size, posted.landed if posted else ()))
 
 
 @_guarded("mdr_future")

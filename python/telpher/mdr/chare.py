@@ -39,6 +39,10 @@ class Chare:
         of a proxy; reducer and callback are the same in all elements."""
         charm._reducers.contribute(self, data, reducer, callback)
 
+    def reduce(self, callback, data=None, reducer=None):
+        """contribute() with the arguments in Charm4py's other order."""
+        self.contribute(data, reducer, callback)
+
     def allreduce(self, data=None, reducer=None):
         """Like contribute(); all elements get the result. @return a future"""
         return charm._reducers.all(self, data, reducer)

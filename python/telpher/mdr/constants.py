@@ -10,12 +10,15 @@ RESULT = 0xFFFF  # number of Chare._telpher_result
 
 # Parameters: u8 number of buffers and a kind (u8) for each; the head, which depends on the entry; the pickle,
 # unless the first byte has IN_BUFFER: then the pickle is the last buffer. Kinds with IS_ARGUMENT are device
-# buffers, arguments themselves; the others belong to the pickle.
+# buffers, arguments themselves; the others belong to the pickle. A message of a channel with LONE is one array: its
+# description instead of the pickle, and a buffer, or with INLINE the length of the description (u16) before it and
+# the content after it.
 
 CALL_HEAD = struct.Struct("<HxxIQ")  # method, future: process, number
 CHANNEL_HEAD = struct.Struct("<QiiiII")  # sender: array, index; number of the channel; sequence
 CHANNEL_NAME = CHANNEL_HEAD.size - 4  # bytes before the sequence
 FUTURE_HEAD = struct.Struct("<QI")  # number, 1: the value is an exception's text
 REDUCE_HEAD = struct.Struct("<QII")  # array, number of the reduction, elements in it
-IN_BUFFER, IS_ARGUMENT = 0x80, 0x40
+IN_BUFFER, LONE, INLINE, COUNT = 0x80, 0x40, 0x20, 0x0F
+IS_ARGUMENT = 0x40
 PLAIN, WAITS, ASYNC = range(3)  # how a method runs

@@ -125,7 +125,7 @@ def index_at(index):
 
 def place(array, index):
     """Names an element for send()."""
-    to = ffi.new("mdr_place *")
+    to = ffi.new("mdr_where *")
     to.mdr, to.array, to.index = charm._raw, array, index_at(index)
     return to
 
@@ -137,7 +137,11 @@ def indexes(array):
 
 def send(to, entry, head, args):
     """Sends an invocation to one element; @to: its place()."""
-    data, buffers = encode(args)
+    send_rows(to, entry, head, *encode(args))
+
+
+def send_rows(to, entry, head, data, buffers):
+    """Sends an invocation with what encode() gave."""
     if not buffers and len(head) + len(data) <= charm._params_max:
         params = b"\0" + head + data
         charm._sent(lib.mdr_send, to, entry, params, len(params))

@@ -26,12 +26,14 @@ def trace(wrong):
 
 class _Runtime:
     def __init__(self):
-        self._raw = ffi.NULL
+        self._raw, self._cuda = ffi.NULL, None
         self._reset()
 
     def _reset(self):
         self._objects, self._futures, self._sending = {}, {}, {}
-        self._future_numbers, self._keep_numbers, self._object_numbers = (itertools.count(1) for _ in range(3))
+        self._future_numbers, self._keep_numbers, self._object_numbers, self._end_numbers = (
+            itertools.count(1) for _ in range(4))
+        self._ends = {}  # of channels that receive into buffers
         self._landing = self._reducers = self._making = None
         self._manager, self._failure, self._main, self._queue = None, None, None, deque()
 
@@ -43,9 +45,9 @@ class _Runtime:
         if self._raw:
             raise RuntimeError("charm.start() runs already")
         self._reset()
-        from . import callbacks, proxy, reduce, waiting, wire  # they import charm from here
+        from . import callbacks, channel, proxy, reduce, waiting, wire  # they import charm from here
         self._future, self._send, self._place = waiting.Future, proxy.send, proxy.place
-        self._wait_for = waiting.wait_for
+        self._wait_for, self._iwait = waiting.wait_for, channel.iwait
         self._landing, self._reducers, self._callbacks = wire.Landing(), reduce.ReductionManager(), callbacks
         self._main = entry
         raw, err = ffi.new("telpher_mdr **"), ffi.new("telpher_error *")
@@ -79,8 +81,10 @@ class _Runtime:
         self._check(self._turn_status)
 
     def _turns(self):
-        turn, raw, queue = lib.telpher_mdr_turn, self._raw, self._queue
+        turn, raw, queue, done = lib.telpher_mdr_turn, self._raw, self._queue, lib.mdr_done
         while self._turn_status == IN_PROGRESS:
+            if done.count:
+                self._forget_sent(done)
             while queue:
                 callback, args = queue.popleft()
                 callback(*args)
@@ -92,6 +96,14 @@ class _Runtime:
         lib.telpher_mdr_exit(self._raw, lib.TELPHER_OK if code == 0 else lib.TELPHER_ERR_CANCELED)
 
     abort = exit
+
+    @property
+    def lib(self):
+        """Copies between host and CUDA memory: CudaDtoH(), CudaHtoD(), CudaStreamSynchronize()."""
+        if self._cuda is None:
+            from .cuda import CudaLibrary
+            self._cuda = CudaLibrary()
+        return self._cuda
 
     def numPes(self):
         """Number of processes."""
@@ -113,6 +125,10 @@ class _Runtime:
         future = self._future()
         self.startQD(future)
         future.get()
+
+    def iwait(self, objects):
+        """Gives each of @objects, channels and futures, in a @coro method, when get() or recv() would return at once."""
+        return self._iwait(objects)
 
     def wait(self, futures):
         """Waits in a @coro method for all of @futures."""
@@ -143,12 +159,22 @@ class _Runtime:
 
     def _keep(self, what):
         """Transfer options that release @what when its memory may be reused."""
-        number = next(self._keep_numbers)
+        number = self._keep_number(what)
         xfer = ffi.new("telpher_xfer_params *")
         xfer.struct_size = ffi.sizeof("telpher_xfer_params")
         xfer.on_done, xfer.user = lib.mdr_sent, ffi.cast("void *", number)
-        self._sending[number] = what
         return xfer
+
+    def _keep_number(self, what):
+        """Keeps @what until mdr_sent() is called with the number."""
+        number = next(self._keep_numbers)
+        self._sending[number] = what
+        return number
+
+    def _forget_sent(self, done):
+        for i in range(done.count):
+            self._sending.pop(done.numbers[i], None)
+        done.count = 0
 
     def _set_future(self, remote, value, failed=False):
         home, number = remote

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Futures and channels: what methods wait for."""
+"""Futures: what methods wait for."""
 try:
     import greenlet
 except ImportError:
     greenlet = None
 
-from .constants import CHANNEL, CHANNEL_HEAD, CHANNEL_NAME
 from .runtime import charm
 
 class RemoteError(Exception):
@@ -75,6 +74,13 @@ class Future(RemoteFuture):
             yield self._callbacks.append
         return self._result()
 
+    def _when_ready(self, callback):
+        self._callbacks.append(callback)
+
+    def _not_waiting(self, callback):
+        if callback in self._callbacks:
+            self._callbacks.remove(callback)
+
     def _result(self):
         if self._failed is not None:
             raise RemoteError(self._failed)
@@ -89,83 +95,3 @@ class Future(RemoteFuture):
             charm._futures.pop(self._number, None)
             for callback in self._callbacks:
                 charm._ready(callback)
-
-
-def _padded(index):
-    return tuple(index) + (0,) * (3 - len(index))
-
-
-class Channel:
-    """An ordered channel between two elements: `Channel(self, remote=self.thisProxy[1])` in both.
-
-    send(): arrays are borrowed until they have been sent: change them after the other end has answered.
-    recv(): the next values; waits in a @coro method. `await channel.arrival()` does so in an async one.
-    """
-
-    def __init__(self, chare, remote, local=None):
-        if remote._index is None:
-            raise ValueError("the other end of a channel is an element: proxy[index]")
-        self._remote = remote
-        peer = remote._raw.id, *_padded(remote._index)
-        number = chare._telpher_opened.get(peer, 0)  # the nth of one end is joined with the nth of the other
-        chare._telpher_opened[peer] = number + 1
-        name = CHANNEL_HEAD.pack(*peer, number, 0)[:CHANNEL_NAME]
-        self._end = chare._telpher_channels.setdefault(name, End())
-        self._name = CHANNEL_HEAD.pack(chare.thisProxy._raw.id, *_padded(chare.thisIndex), number, 0)[:CHANNEL_NAME]
-        self._sent = 0
-
-    def send(self, *values):
-        """Starts to send values: numbers, arrays, device memory, any that can be pickled."""
-        charm._send(self._remote._place(), CHANNEL, self._name + self._sent.to_bytes(4, "little"), values)
-        self._sent = (self._sent + 1) & 0xFFFFFFFF
-
-    def recv(self):
-        """The values of the other end's next send(): one, or a tuple."""
-        if not self._end.has_next():
-            wait_for(self._end.wait)
-        return self._end.take()
-
-    def ready(self):
-        """Whether recv() would return at once."""
-        return self._end.has_next()
-
-    async def arrival(self):
-        """recv() for async methods."""
-        if not self._end.has_next():
-            await _Suspend(self._end.wait)
-        return self._end.take()
-
-
-class _Suspend:
-    def __init__(self, waiting):
-        self.waiting = waiting
-
-    def __await__(self):
-        yield self.waiting
-
-
-class End:
-    """What has arrived on a channel."""
-    __slots__ = ("next", "arrived", "waiter")
-
-    def __init__(self):
-        self.next, self.arrived, self.waiter = 0, {}, None
-
-    def has_next(self):
-        return self.next in self.arrived
-
-    def wait(self, callback):
-        if self.waiter is not None:
-            raise RuntimeError("two methods wait for the same channel")
-        self.waiter = callback
-
-    def take(self):
-        values = self.arrived.pop(self.next)
-        self.next = (self.next + 1) & 0xFFFFFFFF
-        return values[0] if len(values) == 1 else values
-
-    def put(self, sequence, values):
-        self.arrived[sequence] = values
-        if self.waiter is not None and self.next in self.arrived:
-            callback, self.waiter = self.waiter, None
-            charm._queue.append((callback, ()))

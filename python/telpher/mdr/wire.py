@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """What goes over the wire: parameters of entries, and buffers beside them."""
 import pickle
+import sys
 from collections import deque
-from sys import getrefcount
 
 from .._telpher import ffi, lib
 from ..buffers import address_of, is_device
 from ..core import KINDS, Memory
 from ..errors import error
-from .constants import IN_BUFFER, IS_ARGUMENT
+from .constants import COUNT, IN_BUFFER, INLINE, IS_ARGUMENT, LONE
 from .runtime import charm
 
 IN_BAND = 4096  # [bytes] smaller buffers are part of the pickle
@@ -16,37 +16,122 @@ RECENT_BYTES, RECENT_COUNT = 64 << 20, 16  # of memory that is used again
 KIND_NAMES = {number: name for name, number in KINDS.items()}
 
 
-class _Taken:
-    """Stands for a device buffer inside of a pickle."""
+class Taken:
+    """Stands for an array inside of a pickle: the position of its buffer, and what it is."""
 
-    def __init__(self, position):
-        self.position = position
+    def __init__(self, position, description):
+        self.position, self.description = position, description
+
+    def __reduce__(self):
+        return Taken, (self.position, self.description)
 
 
-def _take(value, out):
-    """Adds a device buffer, or telpher.Memory, to @out. @return what stands for it"""
-    if type(value) is bytearray and len(value) >= IN_BAND:
-        return pickle.PickleBuffer(value)
-    if not is_device(value) and not isinstance(value, Memory):
+_descriptions, DESCRIPTIONS = {}, 1024  # (type, shape) of NumPy arrays: how pickle writes them without their content
+
+
+def _describe(array):
+    """The pickle of a NumPy array without its content, which is the same for all of a type and shape."""
+    key = array.dtype, array.shape
+    description = _descriptions.get(key)
+    if description is None:
+        if len(_descriptions) == DESCRIPTIONS:
+            _descriptions.clear()
+        description = _descriptions[key] = pickle.dumps(array, 5, buffer_callback=lambda _content: False)
+    return description
+
+
+def _decode(description, content):
+    """The array that a description says, on @content; without one the content itself."""
+    return pickle.loads(description, buffers=[content]) if description else content
+
+
+class Arrived:
+    """An array of a channel's message: what it was, and its content; None: that lies in the buffer of the receive."""
+    __slots__ = ("description", "content")
+
+    def __init__(self, description, content):
+        self.description, self.content = description, content
+
+    def value(self):
+        return _decode(self.description, self.content)
+
+
+def is_numpy(kind):
+    return kind.__module__ == "numpy" and kind.__name__ == "ndarray"
+
+
+def _as_numpy(value):
+    """A tensor in host memory as a NumPy array on the same memory; other values as they are."""
+    kind = type(value)
+    if kind in _NEVER_TAKEN or is_numpy(kind) or isinstance(value, Memory) or not hasattr(kind, "__dlpack_device__"):
         return value
-    if len(out) == lib.TELPHER_MSG_BUFFERS - 1:
-        raise ValueError(f"at most {lib.TELPHER_MSG_BUFFERS - 1} device buffers in one call")
+    try:
+        return sys.modules["numpy"].from_dlpack(value) if value.__dlpack_device__()[0] == 1 else value
+    except (KeyError, TypeError, ValueError, BufferError, RuntimeError):
+        return value  # pickle knows more kinds
+
+
+def array_of(value):
+    """(description, pointer, bytes, kind, keep) of an array that is sent by itself; None: it is none."""
+    kind = type(value)
+    if kind in _NEVER_TAKEN:
+        return None
+    if not is_numpy(kind):
+        value = _as_numpy(value)
+    if is_numpy(type(value)):
+        if value.dtype.kind not in "biufc" or value.size == 0:
+            return None
+        if not value.flags.c_contiguous:
+            value = value.copy()
+        pointer = ffi.from_buffer(value)
+        return _describe(value), pointer, len(pointer), KINDS["host"] | IS_ARGUMENT, (pointer, value)
+    on_host = kind in (bytearray, memoryview) or hasattr(kind, "svm_ptr")
+    if not on_host and not is_memory(value):
+        return None
     pointer, size, keep = address_of(value)
-    out.append((pointer, size, KINDS[getattr(value, "kind", "cuda")] | IS_ARGUMENT, (keep, value)))
-    return _Taken(len(out) - 1)
+    number = KINDS["host"] if on_host else KINDS[getattr(value, "kind", "cuda")]
+    return b"", pointer, size, number | IS_ARGUMENT, (keep, value)
+
+
+def is_memory(value):
+    return is_device(value) or isinstance(value, Memory)
+
+
+def _add(out, row):
+    if len(out) == lib.TELPHER_MSG_BUFFERS - 1:
+        raise ValueError(f"at most {lib.TELPHER_MSG_BUFFERS - 1} arrays that stay in place in one message")
+    out.append(row)
+
+
+def _take(value, out, arrays):
+    """Adds a device buffer or telpher.Memory to @out; @arrays: all arrays. @return what stands for it"""
+    if not arrays and type(value) is bytearray and len(value) >= IN_BAND:
+        return pickle.PickleBuffer(value)
+    row = array_of(value) if arrays or is_memory(value) else None
+    if row is None:
+        return _as_numpy(value)
+    description, *row = row
+    _add(out, tuple(row))
+    return Taken(len(out) - 1, description)
 
 
 _PLAIN = frozenset((int, float, str, bytes, bool, type(None)))  # never out of the pickle
 _NEVER_TAKEN = _PLAIN | {tuple, list, dict}
 
 
-def encode(args):
-    """(bytes, [(pointer, length, kind, keep)]) of arguments; each row is a buffer."""
-    if _PLAIN.issuperset(map(type, args)):
+def encode(args, arrays=False, addresses=()):
+    """(bytes, [(pointer, length, kind, keep)]) of arguments; each row is a buffer.
+
+    arrays: arguments that are arrays are buffers, whatever their size. addresses: of more, in CUDA memory.
+    """
+    if not addresses and _PLAIN.issuperset(map(type, args)):
         return pickle.dumps(args, 5), []
     out = []
     if not _NEVER_TAKEN.issuperset(map(type, args)):
-        args = tuple([_take(value, out) for value in args])
+        args = tuple([_take(value, out, arrays) for value in args])
+    for pointer, size in addresses:
+        _add(out, (pointer, size, KINDS["cuda"] | IS_ARGUMENT, None))
+        args += Taken(len(out) - 1, b""),
 
     def take(buffer):
         view = buffer.raw()
@@ -62,7 +147,7 @@ def encode(args):
 def _unused(recent, size, alone):
     """Memory of a size that only @recent refers to: its count of references is @alone. None: there is none."""
     for memory in recent:
-        if len(memory) == size and getrefcount(memory) <= alone:
+        if len(memory) == size and sys.getrefcount(memory) <= alone:
             return memory
     return None
 
@@ -106,18 +191,37 @@ class Landing:
         return self._by_address.pop(int(ffi.cast("uintptr_t", buffer.data)))
 
 
-def read_call(call, data, head_size):
-    """(where the head begins, arguments) of an invocation with parameters @data, or raises."""
-    kinds = data[0]
-    if kinds == 0:
-        return 1, pickle.loads(data[1 + head_size:])
+def _read(call, data, head_size, placed):
+    """(where the head begins, arguments, buffers) of a message; None for buffers in @placed."""
     if call.status != 0:
         raise error(call.status, "a buffer did not arrive")
-    start, buffers = 1 + (kinds & ~IN_BUFFER), call.buffers
-    landed = [charm._landing.take(buffers[i]) for i in range(call.buffer_count)]
+    kinds, buffers = data[0], call.buffers
+    start = 1 + (kinds & COUNT)
+    landed = [None if i in placed else charm._landing.take(buffers[i]) for i in range(call.buffer_count)]
     payload = landed.pop() if kinds & IN_BUFFER else data[start + head_size:]
-    if not landed:
-        return start, pickle.loads(payload)
-    taken = sum(1 for kind in data[1:start] if kind & IS_ARGUMENT)
-    args = pickle.loads(payload, buffers=landed[taken:])
-    return start, tuple(landed[a.position] if isinstance(a, _Taken) else a for a in args)
+    rest = [content for content, kind in zip(landed, data[1:start]) if not kind & IS_ARGUMENT]
+    return start, pickle.loads(payload, buffers=rest), landed
+
+
+def read_call(call, data, head_size):
+    """(where the head begins, arguments) of an invocation with parameters @data, or raises."""
+    if data[0] == 0:
+        return 1, pickle.loads(data[1 + head_size:])
+    start, args, landed = _read(call, data, head_size, ())
+    return start, tuple([_decode(a.description, landed[a.position]) if type(a) is Taken else a for a in args])
+
+
+def read_message(call, data, head_size, placed):
+    """Values of a message of a channel; arrays are Arrived. @placed: positions of buffers that the receive has named."""
+    first = data[0]
+    if first & INLINE:
+        start = 3 + head_size + int.from_bytes(data[1 + head_size:3 + head_size], "little")
+        return [Arrived(data[3 + head_size:start], bytearray(data[start:]))]
+    if first & LONE:
+        if call.status != 0:
+            raise error(call.status, "a buffer did not arrive")
+        return [Arrived(data[2 + head_size:], None if placed else charm._landing.take(call.buffers[0]))]
+    if first == 0:
+        return pickle.loads(data[1 + head_size:])
+    _start, args, landed = _read(call, data, head_size, placed)
+    return [Arrived(a.description, landed[a.position]) if type(a) is Taken else a for a in args]

@@ -1,0 +1,304 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ordered channels between two elements, and memory that receives name before messages arrive."""
+from .._telpher import ffi, lib
+from ..buffers import address_of
+from ..core import KINDS
+from .constants import CHANNEL, CHANNEL_HEAD, CHANNEL_NAME, INLINE, IS_ARGUMENT, LONE
+from .proxy import send_rows
+from .runtime import charm
+from .waiting import wait_for
+from .wire import IN_BAND, Arrived, array_of, encode, is_memory, is_numpy
+
+_MASK = 0xFFFFFFFF
+_BYTES = (bytes, bytearray, memoryview)
+_UNUSED = object()
+
+
+class Channel:
+    """An ordered channel between two elements: `Channel(self, remote=self.thisProxy[1])` in both.
+
+    send(): arrays are borrowed until they have been sent: change them after the other end has answered.
+    recv(): the next values; waits in a @coro method. `await channel.arrival()` does so in an async one.
+    recv(buffer, …): receives arrays straight into memory of the caller, host or device.
+    """
+
+    def __init__(self, chare, remote, local=None):
+        if remote._index is None:
+            raise ValueError("the other end of a channel is an element: proxy[index]")
+        self._place = remote._place()
+        peer = remote._raw.id, *_padded(remote._index)
+        number = chare._telpher_opened.get(peer, 0)  # the nth of one end is joined with the nth of the other
+        chare._telpher_opened[peer] = number + 1
+        name = CHANNEL_HEAD.pack(*peer, number, 0)[:CHANNEL_NAME]
+        self._end = _end_of(chare, name)
+        self._name = CHANNEL_HEAD.pack(chare.thisProxy._raw.id, *_padded(chare.thisIndex), number, 0)[:CHANNEL_NAME]
+        self._sent = 0
+
+    def send(self, *values, gpu_src_ptrs=None, gpu_src_sizes=None):
+        """Starts to send values: numbers, arrays, device memory, any that can be pickled.
+
+        gpu_src_ptrs, gpu_src_sizes: addresses and bytes of more arrays in CUDA memory; a number or a sequence each.
+        """
+        head = self._name + self._sent.to_bytes(4, "little")
+        if gpu_src_ptrs is not None:
+            self._send_addresses(head, values, _pairs(gpu_src_ptrs, gpu_src_sizes))
+        elif len(values) != 1 or not self._send_array(head, values[0]):
+            send_rows(self._place, CHANNEL, head, *encode(values, arrays=True))
+        self._sent = (self._sent + 1) & _MASK
+
+    def _send_array(self, head, value):
+        """Sends a message of one array, without pickling. @return False: @value is none"""
+        row = array_of(value)
+        if row is None:
+            return False
+        description, pointer, size, kind, keep = row
+        if size < IN_BAND and kind == KINDS["host"] | IS_ARGUMENT:
+            params = b"".join((_LONE_INLINE, head, len(description).to_bytes(2, "little"), description,
+                               ffi.buffer(pointer, size)))
+            if len(params) <= charm._params_max:
+                charm._sent(lib.mdr_send, self._place, CHANNEL, params, len(params))
+                return True
+        params = b"".join((_LONE_BUFFER, kind.to_bytes(1, "little"), head, description))
+        number = charm._keep_number(keep)
+        try:
+            charm._sent(lib.mdr_send_buffer, self._place, CHANNEL, params, len(params), pointer, size, number)
+        except BaseException:
+            charm._sending.pop(number, None)
+            raise
+        return True
+
+    def _send_addresses(self, head, values, pairs):
+        data, rows = encode(values, arrays=True, addresses=pairs)
+        send_rows(self._place, CHANNEL, head, data, rows)
+
+    def post(self, *buffers, post_buf_addresses=None, post_buf_sizes=None):
+        """Names the buffers of the next receive that has none, before it is called: recv() then takes no argument.
+
+        A message that arrives afterwards goes straight there.
+        """
+        self._end.post(_rows(buffers, post_buf_addresses, post_buf_sizes))
+
+    def recv(self, *buffers, post_buf_addresses=None, post_buf_sizes=None):
+        """The values of the other end's next send(): one, or a tuple.
+
+        With buffers, the arrays of the message are received into them, in order, and the other values are returned,
+        None if there are none. A number after a buffer says how many bytes of it may be used. Anything
+        that core.Channel takes is a buffer; post_buf_addresses and post_buf_sizes name more by address and bytes.
+        """
+        end = self._end
+        if buffers or post_buf_addresses is not None:
+            end.post_now(_rows(buffers, post_buf_addresses, post_buf_sizes))
+        if end.next not in end.arrived:
+            wait_for(end.wait)
+        return end.take()
+
+    def ready(self):
+        """Whether recv() would return at once."""
+        return self._end.has_next()
+
+    async def arrival(self, *buffers, post_buf_addresses=None, post_buf_sizes=None):
+        """recv() for async methods."""
+        if buffers or post_buf_addresses is not None:
+            self._end.post_now(_rows(buffers, post_buf_addresses, post_buf_sizes))
+        if not self._end.has_next():
+            await _Suspend(self._end.wait)
+        return self._end.take()
+
+    def _when_ready(self, callback):
+        self._end.wait(callback)
+
+    def _not_waiting(self, _callback):
+        self._end.waiter = None
+
+
+def _end_of(chare, name):
+    end = chare._telpher_channels.get(name)
+    if end is None:
+        end = chare._telpher_channels[name] = End(chare, name)
+    return end
+
+
+_LONE_INLINE, _LONE_BUFFER = bytes([LONE | INLINE]), bytes([LONE | 1])
+
+
+def _padded(index):
+    return tuple(index) + (0,) * (3 - len(index))
+
+
+def _pairs(addresses, sizes):
+    """[(address, bytes)] of numbers or sequences of them."""
+    if isinstance(addresses, int):
+        addresses = (addresses,)
+    if isinstance(sizes, int):
+        sizes = (sizes,)
+    if sizes is None or len(addresses) != len(sizes):
+        raise ValueError("addresses of buffers need as many sizes")
+    return [(ffi.cast("void *", int(address)), int(size)) for address, size in zip(addresses, sizes)]
+
+
+def _rows(buffers, addresses, sizes):
+    """[(pointer, bytes, what keeps it alive, whether it is in host memory)] of what a receive names."""
+    rows = []
+    for buffer in buffers:
+        if type(buffer) is int:
+            if not rows or not 0 <= buffer <= rows[-1][1]:
+                raise ValueError(f"{buffer}: a number of bytes follows a buffer that has as many")
+            rows[-1] = (rows[-1][0], buffer, *rows[-1][2:])
+        else:
+            rows.append((*address_of(buffer, writable=True), not is_memory(buffer)))
+    if addresses is not None:
+        rows.extend((pointer, size, None, False) for pointer, size in _pairs(addresses, sizes))
+    return rows
+
+
+class _Suspend:
+    def __init__(self, waiting):
+        self.waiting = waiting
+
+    def __await__(self):
+        yield self.waiting
+
+
+class Posted:
+    """The buffers of one receive."""
+    __slots__ = ("rows", "landed")
+
+    def __init__(self, rows):
+        self.rows, self.landed = rows, frozenset()
+
+    def place(self, buffers, kinds):
+        """Has the transport write the arrays of a message to the buffers that have room for them."""
+        arguments = (i for i, kind in enumerate(kinds) if kind & IS_ARGUMENT)
+        landed = [(i, row) for i, row in zip(arguments, self.rows) if buffers[i].len <= row[1]]
+        for i, row in landed:
+            buffers[i].data = ffi.cast("void *", row[0])
+        self.landed = frozenset(i for i, _ in landed)
+
+    def fill(self, items):
+        """Copies what did not arrive in place. @return the other values"""
+        rows, rest = iter(self.rows), []
+        arrays = any(type(item) is Arrived for item in items)
+        for item in items:
+            takes = type(item) is Arrived if arrays else isinstance(item, _BYTES) or is_numpy(type(item))
+            row = next(rows, None) if takes else None
+            if row is None:
+                rest.append(item.value() if type(item) is Arrived else item)
+            elif type(item) is not Arrived:
+                _copy(row, item)
+            elif item.content is not None:
+                _copy(row, item.content)
+        if next(rows, _UNUSED) is not _UNUSED:
+            raise ValueError(f"the receive names {len(self.rows)} buffers; the message has fewer arrays")
+        return rest
+
+
+def _copy(row, content):
+    pointer, size, _keep = address_of(content)
+    if size > row[1]:
+        raise ValueError(f"an array of {size} bytes arrived for a buffer of {row[1]} bytes")
+    if size:
+        charm._check(lib.telpher_mem_copy(charm.context._raw, row[0], pointer, size))
+
+
+_LANDED = object()  # instead of the values of a message: its array is in the buffer of the slot
+
+
+class End:
+    """What has arrived on a channel. A receive into one buffer is in the slot, which C code knows."""
+    __slots__ = ("next", "arrived", "waiter", "posted", "last_posted", "_chare", "_name", "_slot", "_in_slot", "_row")
+
+    def __init__(self, chare, name):
+        self.next, self.arrived, self.waiter, self.posted, self.last_posted = 0, {}, None, {}, 0
+        self._chare, self._name, self._slot, self._in_slot, self._row = chare, name, None, None, None
+
+    def has_next(self):
+        return self.next in self.arrived
+
+    def wait(self, callback):
+        if self.waiter is not None:
+            raise RuntimeError("two methods wait for the same channel")
+        self.waiter = callback
+
+    def posted_for(self, sequence):
+        """The buffers that a receive has named for a message, or None."""
+        return self.posted.get(sequence) if self.posted else None
+
+    def post(self, rows):
+        at = (self.last_posted + 1) & _MASK if self.posted or self._in_slot is not None else self.next
+        self.last_posted = at
+        if len(rows) != 1 or self._in_slot is not None or at in self.arrived:
+            self.posted[at] = Posted(rows)
+            return
+        if self._slot is None:
+            self._slot = ffi.new("mdr_posted *")
+            self._slot.end = next(charm._end_numbers)
+            charm._ends[self._slot.end] = self
+        self._in_slot, self._row = at, rows[0]
+        lib.mdr_expect(self._chare._telpher_state, self._slot, self._name + at.to_bytes(4, "little"), rows[0][0],
+                       rows[0][1], rows[0][3])
+
+    def post_now(self, rows):
+        if self.posted or self._in_slot is not None:
+            raise ValueError("post() has named buffers already: recv() takes none")
+        self.post(rows)
+
+    def landed(self):
+        """The message of the slot is in its buffer."""
+        self.put(self._in_slot, _LANDED)
+
+    def take(self):
+        items = self.arrived.pop(self.next)
+        posted = None
+        if self.next == self._in_slot:
+            posted = self._empty_slot(items)
+        elif self.posted:
+            posted = self.posted.pop(self.next, None)
+        self.next = (self.next + 1) & _MASK
+        if items is _LANDED:
+            return None
+        if posted is not None:
+            rest = posted.fill(items)
+            return None if not rest else rest[0] if len(rest) == 1 else tuple(rest)
+        if len(items) == 1:
+            return items[0].value() if type(items[0]) is Arrived else items[0]
+        return tuple(item.value() if type(item) is Arrived else item for item in items)
+
+    def _empty_slot(self, items):
+        row, self._in_slot, self._row = self._row, None, None
+        if items is not _LANDED:  # it does not fit, or is no single array
+            lib.mdr_forget(self._chare._telpher_state, self._slot)
+        return Posted([row])
+
+    def put(self, sequence, items):
+        self.arrived[sequence] = items
+        if self.waiter is not None and self.next in self.arrived:
+            callback, self.waiter = self.waiter, None
+            charm._queue.append((callback, ()))
+
+
+def iwait(objects):
+    """Gives each of @objects, channels and futures, when get() or recv() of it would return at once."""
+    left = list(objects)
+    while left:
+        ready = [one for one in left if one.ready()]
+        if not ready:
+            _wait_for_any(left)
+            continue
+        for one in ready:
+            left.remove(one)
+            yield one
+
+
+def _wait_for_any(objects):
+    def register(resume):
+        woken = []
+
+        def wake(_result=None):
+            if not woken:
+                woken.append(True)
+                for one in objects:
+                    one._not_waiting(wake)
+                resume()
+        for one in objects:
+            one._when_ready(wake)
+    wait_for(register)

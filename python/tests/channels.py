@@ -1,0 +1,245 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Channels between objects that receive into memory of the caller. Run alone or by telpher launch -n 2; prints
+"channels: OK" in process 0."""
+import ctypes
+
+import numpy
+
+from telpher.mdr import Array, Channel, Chare, Future, charm, coro
+from telpher.mdr import channel as channels
+
+SIZES = (1, 8, 4095, 4096, 70_000, 1 << 20)
+
+
+def expect(got, wanted):
+    if got != wanted:
+        raise AssertionError(f"{got!r}, expected {wanted!r}")
+
+
+def pattern(size, number):
+    return (numpy.arange(size) * 7 + number).astype("u1")
+
+
+class Tensor:
+    """Memory that only DLPack names, as a NumPy array's."""
+
+    def __init__(self, array):
+        self._array = array
+
+    def __dlpack__(self, **_how):
+        return self._array.__dlpack__()
+
+    def __dlpack_device__(self):
+        return self._array.__dlpack_device__()
+
+
+class Svm:
+    """Shared virtual memory as PyOpenCL's SVMPointer names it."""
+
+    def __init__(self, size):
+        self._memory, self.size = ctypes.create_string_buffer(size), size
+
+    @property
+    def svm_ptr(self):
+        return ctypes.addressof(self._memory)
+
+    def content(self):
+        return numpy.frombuffer(self._memory, "u1")
+
+
+class Counting:
+    """Counts new memory for messages, and copies out of it."""
+
+    def __enter__(self):
+        self.made = self.copied = 0
+        self._make, self._copy = charm._landing.make, channels._copy
+        charm._landing.make, channels._copy = self._count_make, self._count_copy
+        return self
+
+    def _count_make(self, *args):
+        self.made += 1
+        return self._make(*args)
+
+    def _count_copy(self, *args):
+        self.copied += 1
+        return self._copy(*args)
+
+    def __exit__(self, *_what):
+        charm._landing.make, channels._copy = self._make, self._copy
+
+
+class End(Chare):
+    """Element 0 sends, element 1 receives and answers; each test opens channels of its own."""
+
+    def __init__(self):
+        self.peer = self.thisProxy[1 - self.thisIndex[0]]
+
+    def _open(self):
+        return Channel(self, self.peer), Channel(self, self.peer)
+
+    @coro
+    def into_arrays(self, done):
+        data, back = self._open()
+        for number, size in enumerate(SIZES):
+            if self.thisIndex[0] == 0:
+                expect(back.recv(), "ready")
+                data.send(pattern(size, number))
+                expect(back.recv(), "taken")
+            else:
+                mine = numpy.zeros(size, "u1")
+                with Counting() as counting:
+                    data.post(mine)  # the message is sent after this
+                    back.send("ready")
+                    expect(data.recv(), None)
+                expect((mine == pattern(size, number)).all(), True)
+                if size >= 4096:
+                    expect((counting.made, counting.copied), (0, 0))
+                back.send("taken")
+        self.reduce(done)
+
+    @coro
+    def into_kinds(self, done):
+        """Buffers of each kind on either side."""
+        data, back = self._open()
+        size = 50_000
+        for number, make in enumerate((bytearray, memory_of, Svm, numpy_of, lambda n: Tensor(numpy_of(n)),
+                                       lambda n: memoryview(bytearray(n)))):
+            buffer = make(size)
+            if self.thisIndex[0] == 0:
+                store(buffer, pattern(size, number))
+                data.send(buffer)
+                expect(back.recv(), number)
+            else:
+                data.recv(buffer)
+                expect((load(buffer) == pattern(size, number)).all(), True)
+                back.send(number)
+        self.reduce(done)
+
+    @coro
+    def mixed(self, done):
+        """Several arrays, other values, plain receives and more messages than receives."""
+        data, back = self._open()
+        first, second = numpy.arange(2000.0), numpy.arange(10, dtype="i4").reshape(2, 5)
+        if self.thisIndex[0] == 0:
+            for i in range(30):
+                data.send(first + i, f"text {i}", second * i)
+            data.send(first)
+            data.send(first[::2])
+            data.send(b"bytes")
+            expect(back.recv(), "done")
+        else:
+            a, b = numpy.zeros(2000), numpy.zeros((2, 5), "i4")
+            for i in range(30):
+                if i % 3 == 0:
+                    x, text, y = data.recv()
+                    expect((x.dtype, y.shape, text), (first.dtype, second.shape, f"text {i}"))
+                    a[...], b[...] = x, y
+                else:
+                    if i % 3 == 1:
+                        data.post(a, b)
+                        text = data.recv()
+                    else:
+                        text = data.recv(a, b)
+                    expect(text, f"text {i}")
+                expect(((a == first + i).all(), (b == second * i).all()), (True, True))
+            room = bytearray(first.nbytes + 100)
+            expect(data.recv(room, first.nbytes), None)
+            expect(bytes(room[:first.nbytes]), first.tobytes())
+            half = data.recv()
+            expect(((half == first[::2]).all(), half.shape), (True, (1000,)))
+            five = bytearray(5)
+            data.recv(five)
+            expect(five, b"bytes")
+            back.send("done")
+        self.reduce(done)
+
+    @coro
+    def wrong(self, done):
+        data, back = self._open()
+        if self.thisIndex[0] == 0:
+            for size in (100, 5000):
+                data.send(pattern(size, 1))
+            data.send(pattern(5000, 1))
+            data.send("no array")
+            data.send(7)
+            expect(back.recv(), "done")
+        else:
+            for room, text in ((99, "100 bytes arrived for a buffer of 99"), (4999, "5000 bytes arrived"),
+                               ((5000, 10), "names 2 buffers"), (1, "names 1 buffers")):
+                sizes = room if isinstance(room, tuple) else (room,)
+                must_raise(ValueError, text, lambda: data.recv(*(bytearray(n) for n in sizes)))
+            must_raise(TypeError, "writable", lambda: data.recv(b"read-only"))
+            must_raise(ValueError, "follows a buffer", lambda: data.recv(bytearray(4), 5))
+            must_raise(ValueError, "as many sizes", lambda: data.recv(post_buf_addresses=[1, 2], post_buf_sizes=[1]))
+            expect(data.recv(), 7)
+            data.post(bytearray(1))
+            must_raise(ValueError, "named buffers already", lambda: data.recv(bytearray(1)))
+            back.send("done")
+        self.reduce(done)
+
+    async def arrivals(self, done):
+        data, _ = self._open()
+        mine = numpy.zeros(9000, "u1")
+        data.send(pattern(9000, self.thisIndex[0]), "more")
+        expect(await data.arrival(mine), "more")
+        expect((mine == pattern(9000, 1 - self.thisIndex[0])).all(), True)
+        self.reduce(done)
+
+    @coro
+    def any_of(self, done):
+        """iwait() gives channels and futures as they become ready."""
+        opened = [Channel(self, self.peer) for _ in range(4)]
+        if self.thisIndex[0] == 0:
+            for i in (2, 0, 3, 1):
+                opened[i].send(i)
+        else:
+            future = Future()
+            future(5)
+            got = [one.get() if one is future else one.recv() for one in charm.iwait(opened + [future])]
+            expect(sorted(got), [0, 1, 2, 3, 5])
+        self.reduce(done)
+
+
+def must_raise(kind, text, call):
+    try:
+        call()
+    except kind as wrong:
+        expect(text in str(wrong), True)
+    else:
+        raise AssertionError(f"no {kind.__name__} with {text!r}")
+
+
+def memory_of(size):
+    return charm.context.alloc(size, "sim")
+
+
+def numpy_of(size):
+    return numpy.zeros(size, "u1")
+
+
+def store(buffer, data):
+    if hasattr(buffer, "copy_from"):
+        buffer.copy_from(data)
+    else:
+        load(buffer)[:] = data
+
+
+def load(buffer):
+    if hasattr(buffer, "copy_to"):
+        return buffer.copy_to(numpy.zeros(buffer.nbytes, "u1"))
+    if isinstance(buffer, Svm):
+        return buffer.content()
+    return numpy.frombuffer(buffer._array if isinstance(buffer, Tensor) else buffer, "u1")
+
+
+def main(_args):
+    for test in "into_arrays", "into_kinds", "mixed", "wrong", "arrivals", "any_of":
+        done = Future()
+        getattr(Array(End, 2), test)(done)
+        done.get()
+        print(f"{test}: ok", flush=True)
+    print("channels: OK", flush=True)
+    charm.exit()
+
+
+charm.start(main)

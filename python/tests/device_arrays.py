@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The part of numba.cuda that charm4py_pingpong.py uses, on the CUDA driver that TELPHER_LIBCUDA names."""
+import ctypes
+import os
+
+import numpy
+
+_driver = None
+
+
+def _call(name, *args):
+    code = getattr(_driver, name)(*args)
+    if code != 0:
+        raise RuntimeError(f"{name}: {code}")
+
+
+def _start():
+    global _driver
+    if _driver is None:
+        _driver = ctypes.CDLL(os.environ.get("TELPHER_LIBCUDA", "libcuda.so.1"))
+        device, context = ctypes.c_int(), ctypes.c_void_p()
+        _call("cuInit", 0)
+        _call("cuDeviceGet", ctypes.byref(device), 0)
+        _call("cuDevicePrimaryCtxRetain", ctypes.byref(context), device)
+        _call("cuCtxPushCurrent_v2", context)
+
+
+class _Stream:
+    def __init__(self):
+        self.handle = ctypes.c_void_p()
+        _call("cuStreamCreate", ctypes.byref(self.handle), 1)
+
+
+class _DeviceArray:
+    def __init__(self, size, dtype):
+        self._dtype, self.nbytes = numpy.dtype(dtype), size * numpy.dtype(dtype).itemsize
+        self._address, self._stream = ctypes.c_uint64(), _Stream()
+        _call("cuMemAlloc_v2", ctypes.byref(self._address), ctypes.c_size_t(self.nbytes))
+
+    @property
+    def __cuda_array_interface__(self):
+        return {"shape": (self.nbytes // self._dtype.itemsize,), "typestr": self._dtype.str,
+                "data": (self._address.value, False), "version": 3}
+
+    def copy_to_device(self, host):
+        _call("cuMemcpyHtoDAsync_v2", self._address, ctypes.c_void_p(host.ctypes.data), ctypes.c_size_t(self.nbytes),
+              self._stream.handle)
+        _call("cuStreamSynchronize", self._stream.handle)
+
+    def copy_to_host(self, host):
+        _call("cuMemcpyDtoHAsync_v2", ctypes.c_void_p(host.ctypes.data), self._address, ctypes.c_size_t(self.nbytes),
+              self._stream.handle)
+        _call("cuStreamSynchronize", self._stream.handle)
+
+
+class cuda:
+    """The module's names."""
+
+    @staticmethod
+    def stream():
+        _start()
+        return _Stream()
+
+    @staticmethod
+    def device_array(size, dtype):
+        _start()
+        return _DeviceArray(size, dtype)
