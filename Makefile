@@ -13,7 +13,7 @@ bootstrap = @scripts/bootstrap
 endif
 build = cmake --preset $(1) && cmake --build --preset $(1) -j $(JOBS)
 
-.PHONY: build demo test check bench install deb wheel check-tsan check-valgrind check-apps check-cts check-cluster check-random check-random-drivers check-cross check-fuzz check-sizes check-soak fuzz-pack \
+.PHONY: build demo test check bench install deb wheel check-wheel check-tsan check-valgrind check-apps check-cts check-cluster check-random check-random-drivers check-cross check-fuzz check-sizes check-soak fuzz-pack \
 	check-includes format tidy docs clean help bootstrap
 
 build: bootstrap ## build everything into build/dev
@@ -49,6 +49,9 @@ wheel: bootstrap ## build the Python package as build/wheel/*.whl
 	@scripts/bootstrap --with wheel
 	@$(call build,release)
 	@scripts/wheel build/release build/wheel
+
+check-wheel: wheel ## install the wheel from the package index for each CPython from 3.9 to 3.13 here, and run programs
+	@scripts/check/wheel "$$(ls -t build/wheel/telpher-*.whl | head -1)"
 
 check-tsan: bootstrap ## all tests under the thread sanitizer
 	@$(call build,tsan)

@@ -92,9 +92,12 @@ run() {
     echo "host b is lost" >>"$work/out"
     wait $pid
     cat "$work/out"
-    grep -q "result exact" "$work/out" && grep -q "host b does not answer" "$work/out" &&
-        ! grep -q "share a folder" "$work/out" && grep -Eq "processes go on from epoch (1[0-9]|[2-3][0-9])" "$work/out" ||
-        { echo "hosts $hosts $shrink: FAILED" && exit 1; }
+    if ! grep -q "result exact" "$work/out" || ! grep -q "host b does not answer" "$work/out" ||
+        grep -q "share a folder" "$work/out" ||
+        ! grep -Eq "processes go on from epoch (1[0-9]|[2-3][0-9])" "$work/out"; then
+        echo "hosts $hosts $shrink: FAILED"
+        exit 1
+    fi
     if [ -n "$(ls -d /dev/shm/telpher-restart-* 2>/dev/null)" ]; then
         echo "the folder was left behind"
         exit 1
