@@ -118,7 +118,7 @@ foreach(python IN ITEMS ${Python3_EXECUTABLE} /usr/bin/python3)
   execute_process(COMMAND ${python} -c
     "import cffi, greenlet, numpy, setuptools, sysconfig, os; os.stat(sysconfig.get_path('include') + '/Python.h')"
     RESULT_VARIABLE result OUTPUT_QUIET ERROR_QUIET)
-  if(result EQUAL 0 AND NOT TELPHER_BINDINGS_PYTHON AND NOT TELPHER_SANITIZE MATCHES "thread|fuzzer" AND NOT CMAKE_CROSSCOMPILING)
+  if(result EQUAL 0 AND NOT TELPHER_BINDINGS_PYTHON AND NOT TELPHER_SANITIZE MATCHES fuzzer AND NOT CMAKE_CROSSCOMPILING)
     set(TELPHER_BINDINGS_PYTHON ${python})
     set(TELPHER_BINDINGS_PYTHON_USED ${python} CACHE INTERNAL "")
   endif()
@@ -128,7 +128,7 @@ if(TELPHER_BINDINGS_PYTHON)
   set(telpher_python ON)
 endif()
 telpher_part(python PYTHON "${telpher_python}"
-  "no Python with cffi, greenlet, NumPy and setuptools (packages python3-dev, python3-numpy, python3-cffi, python3-greenlet, python3-setuptools), or the thread sanitizer")
+  "no Python with cffi, greenlet, NumPy and setuptools (packages python3-dev, python3-numpy, python3-cffi, python3-greenlet, python3-setuptools)")
 telpher_part(examples EXAMPLES "${OPENCL_FOUND}" "no libOpenCL (package ocl-icd-opencl-dev)")
 find_program(TELPHER_GFORTRAN gfortran)
 mark_as_advanced(TELPHER_GFORTRAN)

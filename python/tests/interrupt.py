@@ -8,18 +8,20 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 
 LIMIT_S = 60
 
 
-def child(what):
+def child(what, folder):
     from telpher.mdr import Array, Channel, Chare, Future, charm, coro
 
     class Waiter(Chare):
         @coro
         def wait(self):
-            print("pid", os.getpid(), flush=True)
+            with open(os.path.join(folder, str(os.getpid())), "x", encoding="ascii"):
+                pass  # this process is ready
             if what == "recv":
                 Channel(self, self.thisProxy[self.thisIndex]).recv()
             while what == "compute":
@@ -41,18 +43,28 @@ def is_alive(pid):
         return False
 
 
+def pids_of_ranks(job, folder, output):
+    """Waits until all ranks have made their files."""
+    end = time.monotonic() + LIMIT_S
+    while len(os.listdir(folder)) < int(os.environ["RANKS"]):
+        if job.poll() is not None or time.monotonic() > end:
+            output.seek(0)
+            os.killpg(job.pid, signal.SIGKILL)
+            raise AssertionError(f"{len(os.listdir(folder))} ranks began, the job's code is {job.poll()}: {output.read()}")
+        time.sleep(0.02)
+    time.sleep(0.3)
+    return [int(name) for name in os.listdir(folder)]
+
+
 def run(command, what, only_one):
     """Starts a job, interrupts it and waits until all of its processes are gone. @return its exit code"""
-    job = subprocess.Popen([*command, sys.executable, __file__, "--child", what], stdout=subprocess.PIPE,
-                           stderr=subprocess.PIPE, text=True, start_new_session=True)
-    ranks = int(os.environ["RANKS"])
-    pids = []
-    while len(pids) < ranks:
-        line = job.stdout.readline()
-        if not line:
-            raise AssertionError(f"{what}: the job ended early: {job.stderr.read()}")
-        pids += [int(word) for word in line.split() if word.isdigit()]
-    time.sleep(0.3)
+    with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryFile("w+") as output:
+        job = subprocess.Popen([*command, sys.executable, __file__, "--child", what, folder], stdout=output,
+                               stderr=subprocess.STDOUT, start_new_session=True)
+        return interrupt(job, pids_of_ranks(job, folder, output), what, only_one)
+
+
+def interrupt(job, pids, what, only_one):
     if only_one:
         os.kill(pids[-1], signal.SIGINT)
     else:
@@ -65,8 +77,6 @@ def run(command, what, only_one):
                     os.kill(pid, signal.SIGKILL)
             raise AssertionError(f"{what}: processes of the job go on after SIGINT")
         time.sleep(0.05)
-    job.stdout.close()
-    job.stderr.close()
     return job.returncode
 
 
@@ -83,6 +93,6 @@ def main(command):
 
 
 if sys.argv[1:2] == ["--child"]:
-    child(sys.argv[2])
+    child(*sys.argv[2:4])
 else:
     main(sys.argv[1:])
