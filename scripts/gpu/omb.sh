@@ -8,6 +8,8 @@
 # collectives, figures (all of them); figures alone draws figures 2, 3 and 5 for OpenCL, CUDA and managed memory. MPI=openmpi|mpich
 # (the first that is there), KIND="opencl cuda", SIZES=4K:16M, FIGURES=2,3,5, MINUTES=6. Short, one kind:
 # KIND=opencl FIGURES=2,3 MINUTES=1 SIZES=16K:16M scripts/gpu/omb.sh build/release RESULTS figures
+# Part libraries, by name only: check -r nccl, two ranks on two GPUs, and -r nvshmem, on one GPU as well. NCCL refuses two
+# ranks of one GPU. LD_LIBRARY_PATH says where libnccl.so.2 and libnvshmem_host.so.3 are.
 # Part osu, by name only: host buffers beside the programs of OSU in $OSU/openmpi and $OSU/mpich, in turns for $MINUTES (8);
 # it needs no GPU, but a machine that does nothing else.
 # shellcheck source=scripts/usage.sh
@@ -82,6 +84,14 @@ part_figures() {
         step "figures-$kind" 560 "$bench" suite -d "$kind" --figures "${FIGURES:-2,3,5}" --mpi "$mpi" --rounds 3 --minutes "${MINUTES:-6}" --ranks 2,4 \
             -m "$SIZES" --json "$results/suite-$kind.json"
         "$bench" plot "$results/suite-$kind.json" -o "$results/suite-$kind.svg" || true
+    done
+}
+part_libraries() {
+    local runtime
+    for runtime in nccl nvshmem; do
+        if [ "$runtime" = nvshmem ] || [ "$(nvidia-smi -L | wc -l)" -gt 1 ]; then
+            step "check-$runtime" 120 "$build/bin/telpher" launch -n 2 -- "$bench" check -r "$runtime" -d cuda
+        fi
     done
 }
 part_osu() {
