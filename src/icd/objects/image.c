@@ -248,6 +248,17 @@ struct request {
     size_t bytes;
 };
 
+/** True for formats that OpenCL knows, and for what a driver has beyond them: Intel's runtime
+ *  for CPUs lists CL_BGRA with 16 bits. */
+static bool
+takes_format(const struct request *req)
+{
+    return tp_icd_image_format_is_valid(req->format) ||
+           (req->desc != NULL &&
+            tp_icd_image_format_known(req->ctx, req->flags, req->desc->image_type,
+                                      req->format));
+}
+
 /** Checks all arguments except the image's sizes. */
 static cl_int
 check_request(struct request *req)
@@ -266,7 +277,7 @@ check_request(struct request *req)
     if (!tp_icd_mem_flags_are_valid(req->flags)) {
         return CL_INVALID_VALUE;
     }
-    if (req->format == NULL || !tp_icd_image_format_is_valid(req->format)) {
+    if (req->format == NULL || !takes_format(req)) {
         return CL_INVALID_IMAGE_FORMAT_DESCRIPTOR;
     }
     err = req->desc != NULL ? check_desc(req->desc) : CL_INVALID_IMAGE_DESCRIPTOR;

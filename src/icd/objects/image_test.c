@@ -25,6 +25,7 @@ make_facts(struct world_facts *f)
          CL_MEM_READ_WRITE | CL_MEM_READ_ONLY | CL_MEM_WRITE_ONLY},
         {CL_R, CL_FLOAT, CL_MEM_READ_ONLY},
         {CL_sRGB, CL_UNORM_INT8, CL_MEM_READ_ONLY}, /* three bytes: does not travel */
+        {CL_BGRA, CL_SNORM_INT16, CL_MEM_WRITE_ONLY}, /* not of OpenCL's list */
         {CL_RG, CL_HALF_FLOAT, CL_MEM_READ_WRITE | CL_MEM_KERNEL_READ_AND_WRITE},
     };
     static const cl_mem_object_type types[] = {
@@ -125,7 +126,7 @@ formats_are_listed(void **state)
                 {CL_MEM_READ_WRITE, 2},
                 {CL_MEM_READ_ONLY, 2},
                 {CL_MEM_READ_ONLY | CL_MEM_HOST_NO_ACCESS, 2},
-                {CL_MEM_WRITE_ONLY, 1},
+                {CL_MEM_WRITE_ONLY, 2},
                 {CL_MEM_KERNEL_READ_AND_WRITE, 1}};
 
     (void)state;
@@ -205,6 +206,36 @@ try_image(struct world *w, cl_mem_flags flags, cl_image_desc desc, void *ptr)
         assert_int_equal(tp_clReleaseMemObject(mem), CL_SUCCESS);
     }
     return err;
+}
+
+static cl_int
+try_format(struct world *w, cl_channel_order order, cl_channel_type type)
+{
+    const cl_image_format format = {order, type};
+    const cl_image_desc desc = {
+        .image_type = CL_MEM_OBJECT_IMAGE2D, .image_width = 4, .image_height = 4};
+    cl_int err = 1;
+    cl_mem mem =
+        tp_clCreateImage(&w->context, CL_MEM_WRITE_ONLY, &format, &desc, NULL, &err);
+
+    if (mem != NULL) {
+        assert_int_equal(tp_clReleaseMemObject(mem), CL_SUCCESS);
+    }
+    return err;
+}
+
+/** Formats that a driver lists can be made, also where OpenCL does not list them. */
+static void
+formats_of_the_driver(void **state)
+{
+    struct world w;
+
+    (void)state;
+    open_world(&w);
+    assert_int_equal(try_format(&w, CL_BGRA, CL_SNORM_INT16), CL_SUCCESS);
+    assert_int_equal(try_format(&w, CL_ARGB, CL_SNORM_INT16),
+                     CL_INVALID_IMAGE_FORMAT_DESCRIPTOR);
+    world_fini(&w);
 }
 
 static cl_image_desc
@@ -368,6 +399,7 @@ main(void)
         cmocka_unit_test(no_formats_no_images),
         cmocka_unit_test(queries_of_a_device_with_images),
         cmocka_unit_test(limits_of_devices),
+        cmocka_unit_test(formats_of_the_driver),
         cmocka_unit_test(pitches_of_host_memory),
         cmocka_unit_test(images_of_buffers),
         cmocka_unit_test(regions_in_host_memory),
