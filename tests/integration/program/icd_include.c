@@ -27,6 +27,8 @@ enum { DEVICES_MAX = 4, LOG_MAX = 16384, MANY = 300, MANY_LONG = 5000 };
 
 /* ---- files ------------------------------------------------------------------------------- */
 
+#define KERNEL(value) "kernel void k(global int *out) { out[0] = " value "; }\n"
+
 /* The folder is the present one of all reports; @ in a text stands for it. */
 static const struct {
     const char *name, *text;
@@ -47,11 +49,12 @@ static const struct {
     {"other/file.h", "constant char file[] = __FILE__; enum { LINE = __LINE__ };\n"},
     {"other/deep.h", "#include \"deeper/deep.h\"\n"},
     {"other/deeper/deep.h", "#include \"missing.h\"\n"},
+    {"other/kernel.h",
+     "#ifndef KERNEL_H\n#define KERNEL_H\n#include <d.h>\n" KERNEL("D + 5") "#endif\n"},
     {"include/default.h", "#define DEFAULT 9\n"},
     {"spaces in it.h", "#define SPACES 11\n"},
 };
 
-#define KERNEL(value) "kernel void k(global int *out) { out[0] = " value "; }\n"
 #define M2S "#define M2S_(x) #x\n#define M2S(x) M2S_(x)\n"
 
 static const struct {
@@ -96,6 +99,12 @@ static const struct {
     {"folder include", "", "#include <default.h>\n" KERNEL("DEFAULT")},
     {"__FILE__ and __LINE__", "-Iother",
      "#include <file.h>\n" KERNEL("sizeof(file) + 100 * LINE + file[0]")},
+    {"trigraphs", "-trigraphs", "?\?=include \"here.h\"\n" KERNEL("HERE")},
+    {"trigraphs that are off", "", "?\?=include \"nowhere.h\"\n" KERNEL("1")},
+    {"a program of headers alone", "-Iinc -Iother", "#include <kernel.h>\n"},
+    {"headers alone, twice guarded", "-Iother",
+     "#include \"kernel.h\"\n#include \"kernel.h\"\n"},
+    {".incbin of a file", "", "__asm__(\".incbin \\\"here.h\\\"\");\n" KERNEL("1")},
     {"missing", "-Iother", "\n#include <nowhere.h>\n" KERNEL("1")},
     {"missing below", "-I@/other", "#include \"deep.h\"\n" KERNEL("1")},
     {"missing, computed", "-Iother", M2S "#include M2S(nowhere/x.h)\n" KERNEL("1")},
@@ -234,6 +243,8 @@ mask(char *log)
     }
     replace(log, "/telpher-present-folder", "@");
     replace(log, folder, "@");
+    replace(log, " \n",
+            "\n"); /* Intel's runtime quotes options with a blank between ours */
     mask_numbers(log);
 }
 

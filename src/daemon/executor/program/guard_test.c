@@ -187,6 +187,9 @@ test_nothing_is_read(void **state)
         {"#include \"/proc/self/fd/../environ\"\n", ""},
         {"#include \"/dev/fd/2\"\n", ""},
         {"#include \"/root/.bashrc\"\n", ""},
+        {"?\?=include \"@\"\n", "-trigraphs"},
+        {"#include \"executor/?\?/../secret.h\"\n", "-I~ -trigraphs"},
+        {"#include <@>\n#include \"~/secret.h\"\n", ""},
         {"#embed \"@\"\n", ""},
         {"kernel void k() {\n#embed </etc/passwd>\n}\n", ""},
         {"int x;\n", "-include /etc/passwd"},
@@ -213,6 +216,25 @@ test_nothing_is_read(void **state)
     }
     test_session_close(&s);
     test_daemon_wait_children(&the_daemon, 0);
+}
+
+/* An assembler's directives may build, since PoCL assembles when a kernel is launched; what
+ * the build answers has no secret. */
+static void
+test_assembly(void **state)
+{
+    static const char *const texts[] = {
+        "__asm__(\".incbin \\\"@\\\"\");\n",
+        "kernel void k(global int *o) { __asm__ volatile(\".incbin \\\"@\\\"\"); }\n",
+        "kernel void k(global int *o) { __asm__ volatile(\".include \\\"@\\\"\"); }\n",
+        "__asm__(\".include \\\"/etc/passwd\\\"\");\n",
+        "__asm__(\"no such directive\");\n",
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+        (void)build(expand(texts[i]), "");
+    }
 }
 
 static void
@@ -338,6 +360,7 @@ main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_nothing_is_read),
+        cmocka_unit_test(test_assembly),
         cmocka_unit_test(test_options_that_write),
         cmocka_unit_test(test_files_of_the_client),
         cmocka_unit_test(test_asked_for),
