@@ -43,6 +43,9 @@ cl_mem buffer_new(const struct world *w, cl_mem_flags flags, size_t size, void *
 /** Reads all of a buffer through a queue and compares. */
 void expect_content(cl_command_queue q, cl_mem mem, const uint8_t *want, size_t len);
 
+/** Result of `run` in worlds_run() when the driver lacks the feature. */
+enum { WORLDS_SKIPPED = -77 };
+
 /**
  * Starts two servers with whatever driver the machine has, opens both worlds, runs the
  * tests and ends all of it. argv[1], if there, says which tests.
