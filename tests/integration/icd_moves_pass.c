@@ -16,7 +16,8 @@ struct pair {
 };
 
 static void
-fill(cl_command_queue q, struct pair *p, size_t size, cl_event wait, cl_event *ret_event)
+fill(cl_command_queue q, struct pair *p, size_t size, cl_event wait,
+     cl_event *ret_event)
 {
     const cl_uint value = 0x01020304;
 

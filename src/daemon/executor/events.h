@@ -114,8 +114,8 @@ void tp_exec_queue_hear_out(struct tp_exec_queue *q);
 void tp_exec_event_failed(struct tp_exec_event *ev);
 /** Sets the driver's completion callback for a submitted event. Without locks. */
 void tp_exec_event_watch(struct tp_exec_event *ev);
-/** True if a command has ended and its end can be told at once. With a driver whose events are
- *  polled it must be told in turn, by tp_exec_event_watch(): what the command waited for may not
+/** True if a command has ended and may be reported at once. With a driver whose events are polled
+ *  it must be reported in turn, by tp_exec_event_watch(): events that the command waited for may not
  *  have been polled yet. Without locks. */
 bool tp_exec_event_over(struct tp_exec_event *ev);
 /** Requests DONE: sent at once or at completion. */

@@ -38,7 +38,7 @@ put_sub_buffer(struct test_scene *c, unsigned at)
     return m.mem;
 }
 
-/* Numbers of the driver's memory objects that have come or gone, in that order. */
+/* Numbers of the driver's memory objects that were created or destroyed, in that order. */
 static unsigned
 read_mems(const char *what, unsigned *mems)
 {
