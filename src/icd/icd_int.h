@@ -35,6 +35,12 @@ bool tp_icd_context_has_images(const struct _cl_context *ctx);
  * `facts` and `idle` of the servers that answer. @return OK, NO_MEMORY.
  */
 telpher_status tp_icd_discover(struct tp_icd_server *servers, size_t count);
+/** Requests the devices of a server on a new stream. Blocks. @return OK, or why it did not
+ *  answer */
+telpher_status tp_icd_request_devices(struct tp_icd_server *server,
+                                      struct tp_stream *stream,
+                                      struct tp_icd_facts **ret_facts,
+                                      struct tp_error *err);
 /**
  * Requests the devices of an already discovered server again, on a new stream: the server
  * may have restarted with other devices. Blocks.

@@ -49,7 +49,8 @@ tp_copies_unhold(struct tp_icd_copies *c)
 bool
 tp_icd_copies_hold_source(const struct tp_icd_session *session)
 {
-    return session->copies != NULL && session->copies->phase != TP_COPIES_RUN;
+    return session->copies != NULL && session->copies->phase != TP_COPIES_RUN &&
+           session->copies->phase != TP_COPIES_ALONE;
 }
 
 /** True if all content of a READ is there. */
@@ -76,8 +77,7 @@ tp_icd_copies_keep_sink(struct tp_icd_session *session, struct tp_icd_sink *sink
 {
     struct tp_icd_copies *c = session->copies;
 
-    if (c == NULL || c->phase == TP_COPIES_TAKEOVER ||
-        tp_icd_is_servers(sink->transfer)) {
+    if (c == NULL || tp_icd_is_servers(sink->transfer)) {
         return false;
     }
     tp_list_for_each_entry(struct tp_copies_entry, e, &c->log, link) {
@@ -94,8 +94,7 @@ tp_icd_copies_keep_source(struct tp_icd_session *session, struct tp_icd_source *
 {
     struct tp_icd_copies *c = session->copies;
 
-    return c != NULL && c->phase != TP_COPIES_TAKEOVER && !source->is_blob &&
-           !source->committed;
+    return c != NULL && !source->is_blob && !source->committed;
 }
 
 /* ---- ends of commands ------------------------------------------------------------------------ */
@@ -135,7 +134,7 @@ tp_copies_release(struct tp_icd_copies *c)
             tp_list_push_back(&ended, &e->link);
         }
     }
-    c->phase = TP_COPIES_RUN;
+    c->phase = c->twin != NULL ? TP_COPIES_RUN : TP_COPIES_ALONE;
     c->printed = false;
     tp_copies_unhold(c);
     tp_list_for_each_entry_safe(struct tp_copies_entry, e, &c->log, link) {
@@ -164,6 +163,8 @@ ensure_queues(struct tp_icd_copies *c, uint64_t id, struct tp_copies_context *ct
     if (ctx->here == 0) {
         msg.queue = ctx->here = tp_icd_new_id(TP_WIRE_KIND_QUEUE);
         tp_icd_put_now(c->session, TP_WIRE_QUEUE_CREATE, &msg);
+    }
+    if (ctx->there == 0) {
         msg.queue = ctx->there = tp_icd_new_id(TP_WIRE_KIND_QUEUE);
         tp_icd_put_now(c->twin, TP_WIRE_QUEUE_CREATE, &msg);
     }
@@ -234,30 +235,24 @@ put_haul(struct tp_icd_copies *c, const struct tp_copies_haul *haul, uint64_t he
     tp_icd_put_now(c->twin, TP_WIRE_PULL, &pull);
 }
 
-/** Sends a span to its shadow. @return false: no memory, or the servers do not reach each
- *  other */
-static bool
-haul_off(struct tp_icd_copies *c, const struct _cl_mem *root, struct tp_icd_span span)
+bool
+tp_copies_haul_off(struct tp_icd_copies *c, uint64_t context,
+                   const struct tp_copies_haul *what)
 {
-    struct tp_copies_context *ctx = tp_map_get(&c->contexts, root->ctx->obj.id);
+    struct tp_copies_context *ctx = tp_map_get(&c->contexts, context);
     uint32_t peer = tp_icd_peer_number(c->session, c->twin);
-    struct tp_copies_shadow *shadow = ensure_shadow(c, root);
-    struct tp_copies_haul *haul = tp_zalloc(sizeof(*haul), "copies");
+    struct tp_copies_haul *haul;
 
-    if (ctx == NULL || shadow == NULL || haul == NULL || peer == 0) {
-        tp_free(haul);
+    if (ctx == NULL || peer == 0) {
         return false;
     }
-    ensure_queues(c, root->ctx->obj.id, ctx);
-    *haul = (struct tp_copies_haul){.event = tp_icd_new_id(TP_WIRE_KIND_EVENT),
-                                    .mem = root->obj.id,
-                                    .shadow = shadow->id,
-                                    .queue = ctx->there,
-                                    .span = span,
-                                    .is_image = root->image != NULL};
-    if (haul->is_image) {
-        (void)tp_icd_whole_image(root, haul->region);
+    haul = tp_memdup(what, sizeof(*what), "copies");
+    if (haul == NULL) {
+        return false;
     }
+    ensure_queues(c, context, ctx);
+    haul->event = tp_icd_new_id(TP_WIRE_KIND_EVENT);
+    haul->queue = ctx->there;
     if (tp_map_put(&c->hauls, haul->event, haul) != TELPHER_OK) {
         tp_free(haul);
         return false;
@@ -265,6 +260,25 @@ haul_off(struct tp_icd_copies *c, const struct _cl_mem *root, struct tp_icd_span
     put_haul(c, haul, ctx->here, peer);
     c->arriving++;
     return true;
+}
+
+/** Sends a span to its shadow. @return false: no memory, or the servers do not reach each
+ *  other */
+static bool
+haul_span(struct tp_icd_copies *c, const struct _cl_mem *root, struct tp_icd_span span)
+{
+    struct tp_copies_shadow *shadow = ensure_shadow(c, root);
+    struct tp_copies_haul haul = {
+        .mem = root->obj.id, .span = span, .is_image = root->image != NULL};
+
+    if (shadow == NULL) {
+        return false;
+    }
+    haul.shadow = shadow->id;
+    if (haul.is_image) {
+        (void)tp_icd_whole_image(root, haul.region);
+    }
+    return tp_copies_haul_off(c, root->ctx->obj.id, &haul);
 }
 
 /** The bytes of a buffer or image that commands of a group wrote. */
@@ -312,7 +326,7 @@ collect_written(const struct tp_icd_copies *c, struct tp_map *all)
     return true;
 }
 
-/** Sends what is written in an object. @return false: see haul_off */
+/** Sends what is written in an object. @return false: see haul_span */
 static bool
 haul_spans(struct tp_icd_copies *c, const struct written *w)
 {
@@ -320,14 +334,14 @@ haul_spans(struct tp_icd_copies *c, const struct written *w)
     size_t count = tp_copies_spans_list(&w->bytes, spans);
 
     for (size_t i = 0; i < count; i++) {
-        if (!haul_off(c, w->root, spans[i])) {
+        if (!haul_span(c, w->root, spans[i])) {
             return false;
         }
     }
     return true;
 }
 
-/** Sends everything that the group wrote, each byte once. @return false: see haul_off */
+/** Sends everything that the group wrote, each byte once. @return false: see haul_span */
 static bool
 haul_group(struct tp_icd_copies *c)
 {
@@ -388,6 +402,10 @@ put_into_place(struct tp_icd_copies *c)
             (void)tp_map_put(&c->hauls, id, haul); /* being copied since before */
             continue;
         }
+        if (haul->shadow == haul->mem) { /* it is in place */
+            tp_free(haul);
+            continue;
+        }
         haul->event = tp_icd_new_id(TP_WIRE_KIND_EVENT);
         put_copy(c, haul);
         haul->queue = 0;
@@ -403,6 +421,10 @@ commit(struct tp_icd_copies *c)
 {
     put_into_place(c);
     tp_copies_release(c);
+    if (c->whole) {
+        c->whole = false;
+        tp_copies_end_join(c, true);
+    }
     if (c->stop_why != NULL) {
         tp_icd_copies_stop(c->session, c->stop_why);
     } else {
@@ -426,7 +448,8 @@ on_probe_reply(struct tp_icd_request *req, uint16_t type, const uint8_t *body,
     tp_icd_lock();
     if (type == TP_WIRE_PONG && probe->session->copies != NULL &&
         probe->session->copies->phase == TP_COPIES_COPY) {
-        tp_icd_copies_stop(probe->session, "content does not reach the second server");
+        tp_copies_pause(probe->session->copies,
+                        "content does not reach the second server");
     }
     tp_icd_unlock();
     tp_free(probe);
@@ -440,6 +463,10 @@ suspect_loss(struct tp_icd_copies *c)
     struct tp_wire_ping msg = {.request = tp_icd_new_id(TP_WIRE_KIND_REQUEST)};
     struct probe *probe;
 
+    if (c->whole) { /* which cannot take over yet */
+        tp_copies_pause(c, "content does not reach the second server");
+        return;
+    }
     if (c->suspects) {
         return;
     }
@@ -466,13 +493,13 @@ begin_copy(struct tp_icd_copies *c)
     bool ok;
 
     c->phase = TP_COPIES_COPY;
-    ok = haul_group(c);
-    if (!ok) {
-        suspect_loss(c);
-    }
+    ok = c->whole ? tp_copies_haul_all(c) : haul_group(c);
     tp_icd_session_set_dirty(c->session);
     tp_icd_session_set_dirty(c->twin);
-    if (c->arriving == 0 && ok) {
+    if (!ok) {
+        tp_copies_expect(c);
+        suspect_loss(c);
+    } else if (c->arriving == 0) {
         commit(c);
     } else {
         tp_copies_expect(c);
@@ -482,17 +509,47 @@ begin_copy(struct tp_icd_copies *c)
 /* ---- what the servers say ---------------------------------------------------------------------- */
 
 void
+tp_copies_begin_group(struct tp_icd_copies *c)
+{
+    c->phase = TP_COPIES_DRAIN;
+    hold_sources(c);
+    c->running = tp_copies_find_blocked(c);
+    tp_icd_session_set_dirty(c->session);
+    if (c->running == 0) {
+        begin_copy(c);
+    }
+}
+
+/** Without a second server nothing is copied: gives the program the end of a command. */
+static void
+end_alone(struct tp_icd_copies *c, struct tp_copies_entry *e)
+{
+    struct tp_list ended;
+
+    tp_list_init(&ended);
+    tp_list_remove(&e->link);
+    tp_list_push_back(&ended, &e->link);
+    c->releases = true;
+    release_one(c, e);
+    tp_copies_forget(c, e);
+    c->releases = false;
+    tp_icd_session_set_dirty(c->session);
+    tp_icd_session_wake(c->session);
+    if (c->stop_why != NULL) {
+        tp_icd_copies_stop(c->session, c->stop_why);
+    } else {
+        tp_copies_pump(c);
+    }
+}
+
+void
 tp_copies_command_done(struct tp_icd_copies *c, struct tp_copies_entry *e)
 {
-    if (c->phase == TP_COPIES_RUN) {
-        c->phase = TP_COPIES_DRAIN;
-        hold_sources(c);
-        c->running = tp_copies_find_blocked(c);
-        tp_icd_session_set_dirty(c->session);
-    } else if (c->phase == TP_COPIES_DRAIN && !e->blocked) {
-        c->running--;
-    }
-    if (c->phase == TP_COPIES_DRAIN && c->running == 0) {
+    if (c->phase == TP_COPIES_ALONE || c->phase == TP_COPIES_TAKEOVER) {
+        end_alone(c, e);
+    } else if (c->phase == TP_COPIES_RUN) {
+        tp_copies_begin_group(c);
+    } else if (c->phase == TP_COPIES_DRAIN && !e->blocked && --c->running == 0) {
         begin_copy(c);
     }
 }
@@ -510,8 +567,8 @@ tp_icd_copies_on_done(struct tp_icd_session *session, const struct tp_wire_done 
     if (c == NULL) {
         return false;
     }
-    if (session != c->session || c->phase == TP_COPIES_TAKEOVER) {
-        return tp_copies_haul_done(c, msg);
+    if (tp_copies_haul_done(c, msg) || session != c->session) {
+        return true;
     }
     e = tp_map_get(&c->commands, msg->event);
     if (e == NULL || e->answer != NULL) {
@@ -533,7 +590,7 @@ static void
 give_up(struct tp_icd_copies *c, const char *why)
 {
     if (c->twin != NULL) {
-        tp_icd_copies_stop(c->session, why);
+        tp_copies_pause(c, why);
     } else {
         tp_stream_break(c->session->stream, TELPHER_ERR_DEVICE_LOST);
     }

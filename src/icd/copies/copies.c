@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Opens the second session of a session with copies, and ends the copies when the second server
- * is lost or the program does what cannot be copied.
+ * Begins the copies of a new session, and ends them when the program does what cannot be copied.
+ * When the second server is lost, the session goes on alone until it has another: join.c.
  */
 #include "icd/copies/copies.h"
 #include "icd/copies/copies_int.h"
@@ -20,103 +20,15 @@ tp_icd_copies_are_kept(const struct tp_icd_session *session)
     return session->copies != NULL;
 }
 
-/* ---- the second server -------------------------------------------------------------------- */
-
-/** True if both devices give the same value, or both none. */
-static bool
-has_same_fact(const struct _cl_device_id *a, const struct _cl_device_id *b,
-              uint32_t param)
+bool
+tp_icd_copies_can_move(const struct tp_icd_session *session)
 {
-    struct tp_wire_fact x, y;
-    bool has = tp_icd_device_fact(a, param, &x);
+    const struct tp_icd_copies *c = session->copies;
 
-    if (has != tp_icd_device_fact(b, param, &y)) {
-        return false;
-    }
-    return !has || (x.len == y.len && memcmp(x.data, y.data, x.len) == 0);
+    return c != NULL && c->twin != NULL && !c->whole && c->phase != TP_COPIES_ALONE;
 }
 
-/** True if a program that knows device @p a can go on with @p b. Their drivers may have different
- *  versions: each builds programs from their source. */
-static bool
-is_like(const struct _cl_device_id *a, const struct _cl_device_id *b)
-{
-    static const uint32_t params[] = {
-        CL_DEVICE_NAME,
-        CL_DEVICE_VENDOR,
-        CL_DEVICE_VERSION,
-        CL_DEVICE_EXTENSIONS,
-        CL_DEVICE_ADDRESS_BITS,
-        CL_DEVICE_MAX_WORK_GROUP_SIZE,
-        CL_DEVICE_MAX_WORK_ITEM_SIZES,
-        CL_DEVICE_LOCAL_MEM_SIZE,
-        CL_DEVICE_MEM_BASE_ADDR_ALIGN,
-        CL_DEVICE_QUEUE_ON_HOST_PROPERTIES,
-    };
-
-    for (size_t i = 0; i < sizeof(params) / sizeof(params[0]); i++) {
-        if (!has_same_fact(a, b, params[i])) {
-            return false;
-        }
-    }
-    return true;
-}
-
-static struct _cl_device_id *
-find_device(const struct tp_icd_server *server, uint32_t platform, uint32_t index)
-{
-    for (size_t i = 0; i < tp_icd.platform->device_count; i++) {
-        struct _cl_device_id *dev = tp_icd.platform->devices[i];
-
-        if (dev->server == server && dev->platform == platform && dev->index == index) {
-            return dev;
-        }
-    }
-    return NULL;
-}
-
-/** @return a device of the platform if it has the same devices as a session's; else NULL */
-static struct _cl_device_id *
-find_alike(const struct tp_icd_session *session, struct tp_icd_server *server,
-           uint32_t platform)
-{
-    struct _cl_device_id *found = NULL;
-
-    for (size_t i = 0; i < tp_icd.platform->device_count; i++) {
-        const struct _cl_device_id *dev = tp_icd.platform->devices[i];
-        struct _cl_device_id *other;
-
-        if (dev->server != session->server || dev->platform != session->platform) {
-            continue;
-        }
-        other = find_device(server, platform, dev->index);
-        if (other == NULL || !is_like(dev, other)) {
-            return NULL;
-        }
-        found = other;
-    }
-    return found;
-}
-
-/** True if a session and its second one have drivers of the same versions. */
-static bool
-has_same_drivers(const struct tp_icd_session *session,
-                 const struct tp_icd_session *twin)
-{
-    for (size_t i = 0; i < tp_icd.platform->device_count; i++) {
-        const struct _cl_device_id *dev = tp_icd.platform->devices[i];
-        const struct _cl_device_id *other;
-
-        if (dev->server != session->server || dev->platform != session->platform) {
-            continue;
-        }
-        other = find_device(twin->server, twin->platform, dev->index);
-        if (other == NULL || !has_same_fact(dev, other, CL_DRIVER_VERSION)) {
-            return false;
-        }
-    }
-    return true;
-}
+/* ---- the begin ---------------------------------------------------------------------------- */
 
 /** True if the drivers of a session say of each program whether it has variables. Some accept such
  *  programs, though they say that they have no room for variables. */
@@ -136,32 +48,8 @@ reports_variables(const struct tp_icd_session *session)
     return true;
 }
 
-/** Opens a session with the next server that has the same devices. NULL: there is none */
-static struct tp_icd_session *
-open_twin(struct tp_icd_session *session)
-{
-    const struct _cl_platform_id *all = tp_icd.platform;
-    size_t own = (size_t)(session->server - all->servers);
-
-    for (size_t i = 1; i < all->server_count; i++) {
-        struct tp_icd_server *server = &all->servers[(own + i) % all->server_count];
-
-        for (uint32_t p = 0; p < server->platform_count; p++) {
-            struct _cl_device_id *dev = find_alike(session, server, p);
-            struct tp_icd_session *twin;
-
-            if (dev != NULL &&
-                tp_icd_session_open_twin(dev, session, &twin) == TELPHER_OK) {
-                return twin;
-            }
-        }
-    }
-    return NULL;
-}
-
-/** Says goodbye to the second server, whose executor then ends. */
-static void
-leave_twin(struct tp_icd_session *twin)
+void
+tp_copies_leave_twin(struct tp_icd_session *twin)
 {
     const struct tp_wire_goodbye msg = {.text = {0, ""}};
 
@@ -194,48 +82,38 @@ void
 tp_icd_copies_open(struct tp_icd_session *session)
 {
     struct tp_icd_copies *c;
-    struct tp_icd_session *twin;
-    uint32_t peer;
 
     if (!tp_icd_settings.keep_copies) {
         return;
     }
-    c = tp_zalloc(sizeof(*c), "copies");
-    twin = c == NULL ? NULL : open_twin(session);
-    if (twin == NULL) {
-        tp_warn("icd",
-                "%s: no other server has the same devices, so TELPHER_KEEP_COPIES does "
-                "nothing for it",
-                session->server->address);
-        tp_free(c);
-        return;
-    }
-    tp_icd_peer_arrange(session, twin);
-    tp_icd_lock();
-    peer = tp_icd_peer_number(session, twin);
-    if (peer != 0) {
+    c = tp_icd.platform->server_count < 2 || tp_icd_settings.peer == TP_ICD_PEER_OFF
+            ? NULL
+            : tp_zalloc(sizeof(*c), "copies");
+    if (c != NULL) {
         tp_list_init(&c->log);
+        tp_list_init(&c->frames);
         c->session = session;
-        c->twin = twin;
         c->reports_variables = reports_variables(session);
-        c->same_drivers = has_same_drivers(session, twin);
+        c->same_drivers = true; /* until it has a second server */
+        tp_icd_lock();
         session->copies = c;
         session->compact = false; /* each command stands for itself */
-    } else {
-        leave_twin(twin);
-        tp_free(c);
+        tp_icd_session_listen(session, true);
+        tp_icd_unlock();
     }
-    tp_icd_unlock();
-    tp_icd_flush(twin);
-    if (peer == 0 && !tp_icd_session_lost(session)) {
+    if (c == NULL || !tp_copies_join(session)) {
         tp_warn(
             "icd",
-            "servers %s and %s do not reach each other, so TELPHER_KEEP_COPIES does "
-            "nothing for the first",
-            session->server->address, twin->server->address);
-    } else if (peer != 0) {
-        tp_info("icd", "%s: copies are kept on %s", session->server->address,
-                twin->server->address);
+            "%s: no other server has the same devices and is reached from there, so "
+            "TELPHER_KEEP_COPIES does nothing for it%s",
+            session->server->address, c == NULL ? "" : " until one is");
+    }
+    if (c != NULL) {
+        tp_icd_lock();
+        if (session->copies == c && c->twin == NULL) {
+            tp_copies_seek(c);
+        }
+        tp_icd_unlock();
     }
 }
 
@@ -254,8 +132,8 @@ free_all(struct tp_map *map)
     tp_map_fini(map);
 }
 
-void
-tp_copies_free(struct tp_icd_copies *c)
+static void
+copies_free(struct tp_icd_copies *c)
 {
     tp_list_for_each_entry_safe(struct tp_copies_entry, e, &c->log, link) {
         tp_copies_forget(c, e);
@@ -265,6 +143,7 @@ tp_copies_free(struct tp_icd_copies *c)
     tp_map_fini(&c->known);
     tp_map_fini(&c->failed);
     tp_map_fini(&c->variables);
+    tp_copies_free_objects(c);
     free_all(&c->shadows);
     free_all(&c->contexts);
     free_all(&c->queues);
@@ -273,15 +152,77 @@ tp_copies_free(struct tp_icd_copies *c)
 }
 
 void
+tp_copies_forget_twin(struct tp_icd_copies *c)
+{
+    bool took_over = c->phase == TP_COPIES_TAKEOVER;
+    struct tp_copies_context *ctx;
+    struct tp_copies_shadow *shadow;
+    size_t cursor = 0;
+    uint64_t id;
+
+    while (tp_map_next(&c->contexts, &cursor, &id, (void **)&ctx)) {
+        ctx->here = took_over ? ctx->there : ctx->here;
+        ctx->there = 0;
+    }
+    cursor = 0;
+    while (tp_map_next(&c->shadows, &cursor, &id, (void **)&shadow)) {
+        if (took_over && shadow->id != 0) {
+            tp_icd_put_now(c->session, TP_WIRE_RELEASE,
+                           &(struct tp_wire_release){.ids = {1, &shadow->id}});
+        }
+        shadow->id = 0;
+    }
+}
+
+/** Parts from the second server, if there is one. */
+static void
+drop_twin(struct tp_icd_copies *c)
+{
+    struct tp_icd_session *twin = c->twin;
+
+    c->twin = NULL;
+    c->whole = c->replays = c->suspects = false;
+    c->replay = NULL;
+    c->request = 0;
+    c->arriving = c->copying = 0;
+    free_all(&c->hauls);
+    if (twin == NULL) {
+        return;
+    }
+    tp_copies_forget_twin(c);
+    if (c->expects_there) {
+        tp_icd_unexpect(twin);
+        c->expects_there = false;
+    }
+    tp_copies_leave_twin(twin);
+    tp_copies_end_join(c, false);
+}
+
+void
+tp_copies_end(struct tp_icd_copies *c)
+{
+    struct tp_icd_session *session = c->session;
+
+    drop_twin(c);
+    if (c->expects_here) {
+        tp_icd_unexpect(session);
+    }
+    session->copies = NULL;
+    tp_icd_session_listen(session, false);
+    tp_icd_bulk_commit_all(session);
+    copies_free(c);
+}
+
+void
 tp_icd_copies_stop(struct tp_icd_session *session, const char *why)
 {
     struct tp_icd_copies *c = session->copies;
 
-    if (c == NULL || c->phase == TP_COPIES_TAKEOVER) {
+    if (c == NULL) {
         return;
     }
-    if (c->releases) {
-        c->stop_why = why;
+    if (c->releases || c->phase == TP_COPIES_TAKEOVER) {
+        c->stop_why = why; /* when that is over */
         return;
     }
     tp_warn("icd", "%s: no copies are kept from now on: %s", session->server->address,
@@ -290,13 +231,33 @@ tp_icd_copies_stop(struct tp_icd_session *session, const char *why)
         e->done = e->answer != NULL; /* content that is missing comes */
     }
     tp_copies_release(c);
-    if (c->expects_here) {
-        tp_icd_unexpect(session);
+    tp_copies_end(c);
+}
+
+void
+tp_copies_pause(struct tp_icd_copies *c, const char *why)
+{
+    if (tp_icd_copies_can_move(c->session)) {
+        tp_warn("icd", "%s: no copies are kept until another server can: %s",
+                c->session->server->address, why);
+    } else {
+        tp_info("icd", "%s: a second server was tried in vain: %s",
+                c->session->server->address, why);
     }
-    session->copies = NULL;
-    tp_icd_bulk_commit_all(session);
-    leave_twin(c->twin);
-    tp_copies_free(c);
+    drop_twin(c);
+    tp_copies_release(c);
+    tp_copies_seek(c);
+    tp_copies_pump(c);
+}
+
+void
+tp_icd_copies_lose_twin(struct tp_icd_session *twin, const char *why)
+{
+    struct tp_icd_copies *c = twin->twin_of->copies;
+
+    if (c != NULL && c->twin == twin) {
+        tp_copies_pause(c, why);
+    }
 }
 
 void
@@ -311,8 +272,8 @@ void
 tp_icd_copies_on_failed(struct tp_icd_session *session)
 {
     if (session->twin_of != NULL) {
-        tp_icd_copies_stop(session->twin_of,
-                           "the second server does not do what the first did");
+        tp_icd_copies_lose_twin(session,
+                                "the second server does not do what the first did");
     }
 }
 
@@ -334,21 +295,21 @@ tp_icd_copies_on_reply(struct tp_icd_session *session, uint64_t id, int32_t stat
 {
     bool hidden = session->twin_of != NULL;
     struct tp_icd_copies *c = hidden ? session->twin_of->copies : session->copies;
+    bool awaited;
 
     if (c == NULL) {
         return session->was_twin;
     }
-    if (id == c->request && (hidden || c->twin == NULL)) {
+    awaited = id == c->request && (hidden || c->twin == NULL);
+    if (awaited) {
         c->request = 0;
-        if (hidden && (status < 0) != (c->request_status < 0)) {
-            tp_icd_copies_on_failed(session);
-        } else {
-            tp_copies_pump(c);
-        }
-        return true;
     }
-    if (session == c->session) {
+    if (!hidden) {
         note_reply(c, id, status);
+    } else if (awaited && (status < 0) != (c->request_status < 0)) {
+        tp_icd_copies_on_failed(session);
+    } else {
+        tp_copies_pump(c);
     }
-    return false;
+    return awaited;
 }

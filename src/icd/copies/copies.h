@@ -18,8 +18,11 @@ struct tp_icd_use;
 /** Opens the second session of a new session, if TELPHER_KEEP_COPIES is set. Not under the lock;
  *  waits for both servers. */
 void tp_icd_copies_open(struct tp_icd_session *session);
-/** True while what the session does is kept until it is committed. */
+/** True while what the session does is kept until it is committed, or followed until it has a
+ *  second server. */
 bool tp_icd_copies_are_kept(const struct tp_icd_session *session);
+/** True if a second server can take over. */
+bool tp_icd_copies_can_move(const struct tp_icd_session *session);
 /** Says what the next command writes; count 0 and uses NULL: nothing is said any more. */
 void tp_icd_copies_describe(struct tp_icd_session *session,
                             const struct tp_icd_use *uses, size_t count);
@@ -45,13 +48,23 @@ bool tp_icd_copies_keep_source(struct tp_icd_session *session,
 bool tp_icd_copies_hold_source(const struct tp_icd_session *session);
 /** True while the program must not add frames: too many wait for their commit. */
 bool tp_icd_copies_are_full(const struct tp_icd_session *session);
-/** Ends the copies of a session, which goes on without them. */
+/** Ends the copies of a session for good; it goes on without them. */
 void tp_icd_copies_stop(struct tp_icd_session *session, const char *why);
+/** Goes on without a second session until there is another. */
+void tp_icd_copies_lose_twin(struct tp_icd_session *twin, const char *why);
 /** Handles the loss of a session. @return true: another session has taken its place */
 bool tp_icd_copies_lost(struct tp_icd_session *session);
 /** A sink or a source that a thread still used has moved to the second session. */
 void tp_icd_copies_moved(struct tp_icd_session *session);
 
+/** @return the number of a platform whose devices are like those of a session; -1: none. Takes no
+ *  lock. */
+int tp_icd_copies_find_alike(const struct tp_icd_session *session,
+                             const struct tp_icd_facts *facts);
+/** True if the drivers of that platform have the same versions. Takes no lock. */
+bool tp_icd_copies_have_same_drivers(const struct tp_icd_session *session,
+                                     const struct tp_icd_facts *facts,
+                                     uint32_t platform);
 /** Says goodbye to the second server, because the program ends. Takes no lock. */
 void tp_icd_copies_leave(const struct tp_icd_session *session);
 

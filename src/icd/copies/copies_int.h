@@ -36,6 +36,7 @@ struct tp_copies_entry {
 };
 
 enum tp_copies_phase {
+    TP_COPIES_ALONE, /**< no second server has the content: commands end at once */
     TP_COPIES_RUN, /**< frames go to the first server at once */
     TP_COPIES_DRAIN, /**< new frames wait until the commands sent so far have ended */
     TP_COPIES_COPY, /**< new frames wait until what those wrote has arrived */
@@ -64,23 +65,40 @@ struct tp_copies_queue {
 /** A range on its way to the second server, or being put into place there. */
 struct tp_copies_haul {
     uint64_t event;
-    uint64_t mem, shadow, queue; /**< on the second server */
+    uint64_t mem, shadow, queue; /**< on the second server; shadow: mem itself if
+                                    the content there has no meaning yet */
     struct tp_icd_span span;
     bool is_image; /**< which moves as a whole */
     uint64_t region[6];
     bool arrived;
 };
 
+/** A thread that waits for a new second server to get everything. */
+struct tp_copies_join {
+    struct tp_icd_session *twin;
+    bool ended;
+    bool ok;
+};
+
 struct tp_icd_copies {
     struct tp_icd_session *session; /**< the one that runs the commands */
-    struct tp_icd_session *twin; /**< the second one; NULL: it took over */
+    struct tp_icd_session *twin; /**< the second one; NULL: it took over, or is none */
     enum tp_copies_phase phase;
     struct tp_list
         log; /**< frames that the second server does not have, oldest first */
     size_t log_bytes;
     struct tp_map commands; /**< event → entry of a command sent and not committed */
     struct tp_map unset; /**< user events that the first server sees as not set */
-    struct tp_map known; /**< in a take-over: events that the second server has */
+    struct tp_map known; /**< in a take-over: other events that the server has */
+    struct tp_list frames; /**< that create the objects: objects.c */
+    struct tp_map objects; /**< id → object */
+    bool has_binaries; /**< some program is, or was, from binaries */
+    unsigned orphans; /**< released programs that others are made from */
+    struct tp_list *replay; /**< next frame for a new second server; NULL: none */
+    bool replays; /**< the frames are not all there */
+    bool whole; /**< all content goes to a new second server */
+    bool seeks; /**< a thread seeks a second server */
+    struct tp_copies_join *join; /**< waits for it; NULL: none */
     struct tp_map variables; /**< programs whose text may have variables of its own */
     bool same_drivers; /**< the second server's driver takes binaries of the first's */
     bool reports_variables; /**< the driver says of each program whether it has */
@@ -95,7 +113,6 @@ struct tp_icd_copies {
     uint64_t
         request; /**< that the second server must answer before the next frame; or 0 */
     int32_t request_status; /**< of the first server's answer */
-    bool request_answered; /**< the first server has answered it */
     bool printed; /**< the program saw text of a command that is not committed */
     bool expects_here, expects_there; /**< see tp_copies_expect */
     bool suspects; /**< content did not arrive: one of the servers may be dead */
@@ -114,6 +131,10 @@ void tp_copies_send(struct tp_icd_copies *c, struct tp_copies_entry *e);
 void tp_copies_forget(struct tp_icd_copies *c, struct tp_copies_entry *e);
 /** Sends to the second server what it may have. */
 void tp_copies_pump(struct tp_icd_copies *c);
+/** True for frames that create objects without an answer, and not of programs. */
+bool tp_copies_is_creation(uint16_t type);
+/** True for frames that are answered. */
+bool tp_copies_is_request(uint16_t type);
 /** Has a thread read what the servers say, though no caller waits, while they have something to
  *  say. */
 void tp_copies_expect(struct tp_icd_copies *c);
@@ -122,6 +143,12 @@ unsigned tp_copies_find_blocked(struct tp_icd_copies *c);
 
 /* ---- commit.c ---- */
 
+/** Lets the commands that were sent end, then copies what they wrote. */
+void tp_copies_begin_group(struct tp_icd_copies *c);
+/** Sends content on its way. @param what all but event and queue  @return false: no memory, or the
+ *  servers do not reach each other */
+bool tp_copies_haul_off(struct tp_icd_copies *c, uint64_t context,
+                        const struct tp_copies_haul *what);
 /** A command has ended. */
 void tp_copies_command_done(struct tp_icd_copies *c, struct tp_copies_entry *e);
 /** Handles DONE of an internal command on the second server. @return false: it is none */
@@ -131,7 +158,44 @@ bool tp_copies_haul_done(struct tp_icd_copies *c, const struct tp_wire_done *msg
 void tp_copies_release(struct tp_icd_copies *c);
 /** Sends content that was held. */
 void tp_copies_unhold(struct tp_icd_copies *c);
-/** Frees everything, which no session refers to any more. */
-void tp_copies_free(struct tp_icd_copies *c);
+
+/* ---- copies.c ---- */
+
+/** Goes on without second server until there is another. */
+void tp_copies_pause(struct tp_icd_copies *c, const char *why);
+/** Says goodbye to a second server, whose executor then ends. */
+void tp_copies_leave_twin(struct tp_icd_session *twin);
+/** Frees everything; the session goes on as any other, or is lost. */
+void tp_copies_end(struct tp_icd_copies *c);
+/** Forgets what was on a second server that is none any more, and releases it if it is the first
+ *  one now. */
+void tp_copies_forget_twin(struct tp_icd_copies *c);
+
+/* ---- objects.c ---- */
+
+/** Keeps a frame that the second server has, or would have, if it creates or changes an object.
+ *  @param status of the answer, if it has one  @return why it cannot be kept; NULL: it can */
+const char *tp_copies_keep_object(struct tp_icd_copies *c, uint16_t type,
+                                  const void *msg, int32_t status);
+/** Finds the files that were given for the next build of a program. */
+bool tp_copies_find_files(struct tp_icd_copies *c, uint64_t program,
+                          struct tp_wire_program_files *ret_files);
+void tp_copies_free_objects(struct tp_icd_copies *c);
+/** Begins to send all frames to a new second server. */
+void tp_copies_begin_replay(struct tp_icd_copies *c);
+/** Sends those that it may have. @return true: it has them all */
+bool tp_copies_go_on_replaying(struct tp_icd_copies *c);
+/** Sends the content of all buffers and images on its way. @return false: it cannot be had */
+bool tp_copies_haul_all(struct tp_icd_copies *c);
+
+/* ---- join.c ---- */
+
+/** Tries to get a second server for a session that has none. Not under the lock; waits for
+ *  servers. @return true: it has one */
+bool tp_copies_join(struct tp_icd_session *session);
+/** Has a thread seek a second server, unless one does. */
+void tp_copies_seek(struct tp_icd_copies *c);
+/** Tells the thread that seeks whether the new second server has everything. */
+void tp_copies_end_join(struct tp_icd_copies *c, bool ok);
 
 #endif

@@ -2,7 +2,8 @@
 /*
  * The log of a session with copies: the frames that the second server does not have yet, in the
  * order of the calls. A command stays in it until it is committed, and then leaves it; it never
- * runs on the second server. All other frames go there when no command is before them.
+ * runs on the second server. All other frames go there when no command is before them. Without a
+ * second server a command stays until it ends, and other frames are kept for a new one: objects.c.
  */
 #include "icd/copies/copies_int.h"
 #include "icd/copies/variables.h"
@@ -13,7 +14,12 @@
 #include "base/alloc.h"
 #include "base/trace/log.h"
 
-enum { LOG_MAX = 64 << 20 }; /* [bytes] from which calls wait for a commit */
+enum {
+    LOG_MAX = 64 << 20, /* [bytes] from which calls wait for a commit */
+    LOG_MOST =
+        128
+        << 20, /* behind a command that waits for the program, which must not wait */
+};
 
 /** How frames of a type are handled. */
 enum kind {
@@ -112,6 +118,18 @@ kind_of(uint16_t type)
     default:
         return find_command(type) != NULL ? COMMAND : REFUSED;
     }
+}
+
+bool
+tp_copies_is_creation(uint16_t type)
+{
+    return kind_of(type) == CREATE;
+}
+
+bool
+tp_copies_is_request(uint16_t type)
+{
+    return kind_of(type) == REQUEST;
 }
 
 static const void *
@@ -223,7 +241,8 @@ make_known(struct tp_icd_copies *c, uint64_t event, uint64_t context)
 {
     int32_t status = (int32_t)(intptr_t)tp_map_get(&c->failed, event);
 
-    if (tp_map_get(&c->known, event) != NULL ||
+    if (tp_map_get(&c->objects, event) != NULL ||
+        tp_map_get(&c->known, event) != NULL ||
         tp_map_put(&c->known, event, c) != TELPHER_OK) {
         return;
     }
@@ -254,33 +273,42 @@ put_id_release(struct tp_icd_session *session, uint64_t id)
                    &(struct tp_wire_release){.ids = {1, &id}});
 }
 
-/** Releases the internal objects of an object. */
+/** Releases the internal objects of objects, on the second server or on the first. */
 static void
-release_internal(struct tp_icd_copies *c, const struct tp_wire_release *msg, bool there)
+release_internal(struct tp_icd_copies *c, const struct tp_wire_release *msg,
+                 struct tp_icd_session *session, bool there)
+{
+    for (size_t i = 0; i < msg->ids.count; i++) {
+        uint64_t id = tp_wire_u64_at(&msg->ids, i), *queue, none = 0;
+        struct tp_copies_context *ctx = tp_map_get(&c->contexts, id);
+        struct tp_copies_shadow *shadow = there ? tp_map_get(&c->shadows, id) : NULL;
+
+        queue = ctx == NULL ? &none : there ? &ctx->there : &ctx->here;
+        if (*queue != 0) {
+            put_id_release(session, *queue);
+            *queue = 0;
+        }
+        if (shadow != NULL && shadow->id != 0) {
+            put_id_release(session, shadow->id);
+            shadow->id = 0;
+        }
+    }
+}
+
+/** Forgets objects that are released on the second server, or would be. */
+static void
+forget_objects(struct tp_icd_copies *c, const struct tp_wire_release *msg)
 {
     for (size_t i = 0; i < msg->ids.count; i++) {
         uint64_t id = tp_wire_u64_at(&msg->ids, i);
-        struct tp_copies_context *ctx = tp_map_get(&c->contexts, id);
-        struct tp_copies_shadow *shadow = tp_map_get(&c->shadows, id);
-        struct tp_icd_session *session =
-            there && c->twin != NULL ? c->twin : c->session;
 
-        if (ctx != NULL && (there ? ctx->there : ctx->here) != 0) {
-            put_id_release(session, there ? ctx->there : ctx->here);
-        }
-        if (shadow != NULL && there) {
-            if (shadow->id != 0) {
-                put_id_release(session, shadow->id);
-            }
-            tp_free(tp_map_remove(&c->shadows, id));
-        }
-        if (there) {
-            tp_free(tp_map_remove(&c->contexts, id));
-            tp_free(tp_map_remove(&c->queues, id));
-            tp_map_remove(&c->known, id);
-            tp_map_remove(&c->failed, id);
-            tp_map_remove(&c->variables, id);
-        }
+        tp_free(tp_map_remove(&c->shadows, id));
+        tp_free(tp_map_remove(&c->contexts, id));
+        tp_free(tp_map_remove(&c->queues, id));
+        tp_map_remove(&c->known, id);
+        tp_map_remove(&c->failed, id);
+        tp_map_remove(&c->variables, id);
+        tp_map_remove(&c->unset, id);
     }
 }
 
@@ -298,66 +326,113 @@ tp_copies_send(struct tp_icd_copies *c, struct tp_copies_entry *e)
         (void)tp_map_put(&c->known, id_of(msg), c);
     }
     if (e->type == TP_WIRE_RELEASE) {
-        release_internal(c, (const void *)msg, takes_over);
+        release_internal(c, (const void *)msg, c->session, takes_over);
     }
-    if (e->type == TP_WIRE_USER_EVENT_SET) {
+    if (e->type == TP_WIRE_USER_EVENT_CREATE) {
+        (void)tp_map_put(&c->unset, id_of(msg), c);
+    } else if (e->type == TP_WIRE_USER_EVENT_SET) {
         tp_map_remove(&c->unset, id_of(msg));
     }
     tp_icd_put_now(c->session, e->type, msg);
     e->sent = true;
 }
 
-/** Sends the first entry of the log to the second server. @return false: not yet */
+static void
+await_answer(struct tp_icd_copies *c, const struct tp_copies_entry *e)
+{
+    if (e->request != 0) {
+        c->request = e->request;
+        c->request_status = e->status;
+    }
+}
+
+/** Passes the first entry of the log on to the second server, if there is one. @return false: not
+ *  yet */
 static bool
 pass_on(struct tp_icd_copies *c, struct tp_copies_entry *e)
 {
-    bool takes_over = c->phase == TP_COPIES_TAKEOVER;
     _Alignas(16) uint8_t msg[TP_WIRE_STRUCT_MAX];
+    const char *fault;
 
-    if (!takes_over &&
-        (e->event != 0 || !e->sent || (e->request != 0 && !e->replied))) {
+    if (e->event != 0 || !e->sent || (e->request != 0 && !e->replied)) {
         return false;
     }
-    if (e->request != 0) {
-        c->request = e->request;
-        c->request_answered = e->replied;
-        c->request_status = e->status;
+    decode(e, msg);
+    if (kind_of(e->type) == DIRECT || kind_of(e->type) == REFUSED) {
+        tp_copies_forget(c, e); /* of a take-over */
+        return true;
     }
-    if (takes_over) {
-        tp_copies_send(c, e);
-    } else {
-        decode(e, msg);
+    fault = tp_copies_keep_object(c, e->type, msg, e->status);
+    if (c->twin != NULL) {
+        await_answer(c, e);
         if (e->type == TP_WIRE_RELEASE) {
-            release_internal(c, (const void *)msg, true);
-        }
-        if (e->type == TP_WIRE_USER_EVENT_CREATE) {
-            (void)tp_map_put(&c->known, id_of(msg), c);
+            release_internal(c, (const void *)msg, c->twin, true);
         }
         tp_icd_put_now(c->twin, e->type, msg);
     }
+    if (e->type == TP_WIRE_RELEASE) {
+        forget_objects(c, (const void *)msg);
+    }
     tp_copies_forget(c, e);
+    c->stop_why = fault != NULL ? fault : c->stop_why;
     return true;
+}
+
+/** Sends the log to the server that took over. @return true: it has everything */
+static bool
+send_again(struct tp_icd_copies *c)
+{
+    if (c->copying != 0 || c->moving != 0 || c->request != 0) {
+        return false; /* the content of before must be in place */
+    }
+    tp_list_for_each_entry(struct tp_copies_entry, e, &c->log, link) {
+        if (!e->sent) {
+            await_answer(c, e);
+            tp_copies_send(c, e);
+        }
+        if (c->request != 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void
+finish_takeover(struct tp_icd_copies *c)
+{
+    tp_map_fini(&c->known);
+    tp_copies_forget_twin(c);
+    c->phase = TP_COPIES_ALONE;
+    tp_copies_unhold(c);
+    tp_copies_seek(c);
 }
 
 void
 tp_copies_pump(struct tp_icd_copies *c)
 {
-    struct tp_icd_session *session = c->twin != NULL ? c->twin : c->session;
     struct tp_list *first;
+    bool joins = false;
 
-    if (c->phase == TP_COPIES_TAKEOVER && (c->copying != 0 || c->moving != 0)) {
-        return; /* the content of before must be in place */
+    tp_icd_session_set_dirty(c->twin != NULL ? c->twin : c->session);
+    if (c->phase == TP_COPIES_TAKEOVER) {
+        if (!send_again(c)) {
+            tp_copies_expect(c);
+            return;
+        }
+        finish_takeover(c);
     }
-    while (c->request == 0 && (first = tp_list_first(&c->log)) != NULL &&
-           pass_on(c, tp_list_entry(first, struct tp_copies_entry, link))) {
+    if (c->twin == NULL || tp_copies_go_on_replaying(c)) {
+        while (c->request == 0 && (first = tp_list_first(&c->log)) != NULL &&
+               pass_on(c, tp_list_entry(first, struct tp_copies_entry, link))) {
+        }
+        joins = c->twin != NULL && c->phase == TP_COPIES_ALONE && c->request == 0;
     }
-    tp_icd_session_set_dirty(session);
     tp_copies_expect(c);
-    if (c->phase == TP_COPIES_TAKEOVER && c->request == 0) {
-        tp_icd_unexpect(session);
-        session->copies = NULL; /* from now on it is a session as any other */
-        tp_copies_unhold(c);
-        tp_copies_free(c);
+    if (c->stop_why != NULL) {
+        tp_icd_copies_stop(c->session, c->stop_why);
+    } else if (joins && !c->releases) {
+        c->whole = true;
+        tp_copies_begin_group(c);
     }
 }
 
@@ -375,10 +450,12 @@ expect(struct tp_icd_session *session, bool *expects, bool wanted)
 void
 tp_copies_expect(struct tp_icd_copies *c)
 {
+    bool waits = tp_map_count(&c->hauls) != 0 || c->request != 0;
+    bool takes_over = c->phase == TP_COPIES_TAKEOVER;
+
+    expect(c->session, &c->expects_here, tp_map_count(&c->commands) != 0 || takes_over);
     if (c->twin != NULL) {
-        expect(c->session, &c->expects_here, tp_map_count(&c->commands) != 0);
-        expect(c->twin, &c->expects_there,
-               tp_map_count(&c->hauls) != 0 || c->request != 0);
+        expect(c->twin, &c->expects_there, waits);
     }
 }
 
@@ -493,7 +570,7 @@ create_on_both(struct tp_icd_copies *c, uint16_t type, const void *msg)
     if (ok && c->twin != NULL) {
         tp_icd_put_now(c->twin, type, msg);
     }
-    return ok;
+    return ok && tp_copies_keep_object(c, type, msg, 0) == NULL;
 }
 
 /** Adds a frame to the log. @return NULL: no memory */
@@ -601,6 +678,9 @@ find_fault(struct tp_icd_copies *c, enum kind kind, uint16_t type, const void *m
     if (kind == REFUSED) {
         return tp_wire_message(type)->name;
     }
+    if (c->log_bytes > LOG_MOST) {
+        return "too many commands wait for a user event";
+    }
     if (transfer_of(type, msg) != 0) {
         return "a program is too large";
     }
@@ -619,15 +699,104 @@ find_fault(struct tp_icd_copies *c, enum kind kind, uint16_t type, const void *m
     return c->described ? find_obstacle(c) : NULL;
 }
 
+/** @return the entry of a build that is not answered yet; NULL: there is none */
+static struct tp_copies_entry *
+find_open_build(const struct tp_icd_copies *c, uint64_t program)
+{
+    tp_list_for_each_entry(struct tp_copies_entry, e, &c->log, link) {
+        if ((e->type == TP_WIRE_PROGRAM_BUILD || e->type == TP_WIRE_PROGRAM_COMPILE) &&
+            !e->replied && memcmp(e->body + sizeof(e->request), &program, 8) == 0) {
+            return e;
+        }
+    }
+    return NULL;
+}
+
+/** Finds the files that were sent for a build, in the log or before it. */
+static bool
+find_files(struct tp_icd_copies *c, const struct tp_copies_entry *build,
+           uint64_t program, struct tp_wire_program_files *ret_files)
+{
+    for (const struct tp_list *at = build->link.prev; at != &c->log; at = at->prev) {
+        const struct tp_copies_entry *e =
+            tp_list_entry(at, struct tp_copies_entry, link);
+
+        if (e->type == TP_WIRE_PROGRAM_FILES && memcmp(e->body, &program, 8) == 0) {
+            return tp_wire_get_program_files(e->body, e->body + e->len, ret_files);
+        }
+    }
+    return tp_copies_find_files(c, program, ret_files);
+}
+
+/**
+ * Adds files that a build of the first server looked for to those sent before it, so that the
+ * second server need not look for any.
+ * @return why not; NULL: done
+ */
+static const char *
+add_files(struct tp_icd_copies *c, struct tp_copies_entry *build,
+          const struct tp_wire_program_files *more)
+{
+    struct tp_wire_program_files files = {.program = more->program};
+    struct tp_copies_entry *e = NULL;
+    uint8_t *all;
+
+    if (!find_files(c, build, more->program, &files) || more->transfer != 0 ||
+        files.files.len + more->files.len > TP_WIRE_BLOB_MAX) {
+        return "a program includes too much";
+    }
+    all = tp_malloc(files.files.len + more->files.len, "kept files");
+    if (all != NULL) {
+        memcpy(all, files.files.data, files.files.len);
+        memcpy(all + files.files.len, more->files.data, more->files.len);
+        files.files.data = all;
+        files.files.len += more->files.len;
+        files.size = files.files.len;
+        e = entry_create(TP_WIRE_PROGRAM_FILES, &files, 0);
+    }
+    tp_free(all);
+    if (e == NULL) {
+        return "no memory";
+    }
+    e->sent = build->sent;
+    c->log_bytes += e->len;
+    tp_list_push_back(&build->link, &e->link); /* before it */
+    return NULL;
+}
+
+/** Passes files on that a build looks for. @return false: the frame is none of those */
+static bool
+answer_build(struct tp_icd_copies *c, uint16_t type, const void *msg)
+{
+    struct tp_copies_entry *build;
+    const char *fault;
+
+    build = type != TP_WIRE_PROGRAM_FILES ? NULL : find_open_build(c, id_of(msg));
+    if (build == NULL || !build->sent) {
+        return false;
+    }
+    fault = add_files(c, build, msg);
+    c->stop_why = fault != NULL ? fault : c->stop_why; /* for the next pump */
+    return true;
+}
+
 /** Keeps a frame of a take-over until those before it are sent. */
 static bool
 put_later(struct tp_icd_copies *c, uint16_t type, const void *msg)
 {
     enum kind kind = kind_of(type);
+    const char *fault = find_fault(c, kind, type, msg);
     struct tp_copies_entry *e;
 
+    if (type == TP_WIRE_SUBSCRIBE) {
+        return true; /* every command has NOTIFY */
+    }
+    if (answer_build(c, type, msg)) {
+        return false;
+    }
+    c->stop_why = fault != NULL ? fault : c->stop_why;
     if (kind == CREATE) {
-        (void)create_on_both(c, type, msg);
+        c->stop_why = create_on_both(c, type, msg) ? c->stop_why : "no memory";
         return false;
     }
     e = append(c, kind, type, msg);
@@ -652,6 +821,9 @@ tp_icd_copies_put(struct tp_icd_session *session, uint16_t type, const void *msg
         return type == TP_WIRE_SUBSCRIBE; /* every command has NOTIFY */
     }
     fault = find_fault(c, kind, type, msg);
+    if (fault == NULL && answer_build(c, type, msg)) {
+        return false;
+    }
     if (fault == NULL && kind == CREATE && create_on_both(c, type, msg)) {
         return false;
     }
@@ -662,10 +834,7 @@ tp_icd_copies_put(struct tp_icd_session *session, uint16_t type, const void *msg
         tp_icd_copies_stop(session, fault != NULL ? fault : "no memory");
         return false;
     }
-    if (type == TP_WIRE_USER_EVENT_CREATE) {
-        (void)tp_map_put(&c->unset, id_of(msg), c);
-    }
-    if (c->phase == TP_COPIES_RUN) {
+    if (c->phase == TP_COPIES_RUN || c->phase == TP_COPIES_ALONE) {
         tp_copies_send(c, e);
     }
     tp_copies_pump(c);

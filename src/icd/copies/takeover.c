@@ -115,10 +115,33 @@ take_place(struct tp_icd_session *lost, struct tp_icd_session *twin)
     twin->was_used = lost->was_used;
     twin->compact = false;
     twin->twin_of = NULL;
+    twin->hidden = false;
     twin->older = lost;
     if (*place == lost) {
         *place = twin;
     }
+}
+
+/** Forgets content that did not arrive, or that arrived of a group that is not committed. */
+static void
+drop_arrivals(struct tp_icd_copies *c)
+{
+    struct tp_copies_haul *haul;
+    size_t cursor = 0;
+    uint64_t id;
+
+    while (tp_map_next(&c->hauls, &cursor, &id, (void **)&haul)) {
+        if (haul->queue != 0) { /* else it is being put into place */
+            tp_map_remove(&c->hauls, id);
+            if (!haul->arrived) {
+                tp_icd_put_now(c->session, TP_WIRE_RELEASE,
+                               &(struct tp_wire_release){.ids = {1, &id}});
+            }
+            tp_free(haul);
+        }
+    }
+    c->arriving = 0;
+    c->suspects = false;
 }
 
 static bool
@@ -132,11 +155,10 @@ take_over(struct tp_icd_copies *c)
     c->session = twin;
     c->twin = NULL;
     c->phase = TP_COPIES_TAKEOVER;
-    c->arriving = 0;
     twin->copies = c;
-    if (!c->expects_there) { /* until all is sent */
-        tp_icd_expect(twin);
-    }
+    drop_arrivals(c);
+    c->expects_here = c->expects_there; /* from now on: tp_copies_expect */
+    c->expects_there = false;
     reset_log(c);
     move_events(lost, twin);
     move_requests(c, lost);
@@ -155,10 +177,14 @@ tp_icd_copies_lost(struct tp_icd_session *session)
     struct tp_icd_copies *c = session->copies;
 
     if (session->twin_of != NULL) {
-        tp_icd_copies_stop(session->twin_of, "the second server is lost");
+        tp_icd_copies_lose_twin(session, "the second server is lost");
         return false;
     }
-    if (c == NULL || c->phase == TP_COPIES_TAKEOVER) {
+    if (c == NULL) {
+        return false;
+    }
+    if (c->phase == TP_COPIES_TAKEOVER || !tp_icd_copies_can_move(session)) {
+        tp_copies_end(c);
         return false;
     }
     if (c->printed) {

@@ -192,8 +192,8 @@ same_devices(const struct tp_icd_facts *a, const struct tp_icd_facts *b)
 }
 
 telpher_status
-tp_icd_recognize(struct tp_icd_server *server, struct tp_stream *stream,
-                 struct tp_error *err)
+tp_icd_request_devices(struct tp_icd_server *server, struct tp_stream *stream,
+                       struct tp_icd_facts **ret_facts, struct tp_error *err)
 {
     struct inquiry q = {.server = server,
                         .deadline = tp_clock_deadline(RECOGNIZE_TIME)};
@@ -201,12 +201,31 @@ tp_icd_recognize(struct tp_icd_server *server, struct tp_stream *stream,
 
     if (q.err.code != TELPHER_OK) {
         *err = q.err;
-    } else if (status == TELPHER_OK && !same_devices(server->facts, q.facts)) {
+    }
+    if (status == TELPHER_OK) {
+        *ret_facts = q.facts;
+    } else {
+        tp_icd_facts_destroy(q.facts);
+    }
+    return status;
+}
+
+telpher_status
+tp_icd_recognize(struct tp_icd_server *server, struct tp_stream *stream,
+                 struct tp_error *err)
+{
+    struct tp_icd_facts *facts;
+    telpher_status status = tp_icd_request_devices(server, stream, &facts, err);
+
+    if (status != TELPHER_OK) {
+        return status;
+    }
+    if (server->facts == NULL || !same_devices(server->facts, facts)) {
         status = tp_error_set(err, TELPHER_ERR_DEVICE_LOST,
                               "it has other devices than when this program asked; "
                               "start the program again to use them");
     }
-    tp_icd_facts_destroy(q.facts);
+    tp_icd_facts_destroy(facts);
     return status;
 }
 

@@ -129,7 +129,7 @@ tp_icd_session_shares(const struct tp_icd_session *session)
 /* ---- opening -------------------------------------------------------------------------------- */
 
 static struct tp_icd_session *
-session_alloc(struct _cl_device_id *dev)
+session_alloc(struct tp_icd_server *server, uint32_t platform)
 {
     struct tp_icd_session *session = tp_zalloc(sizeof(*session), "place");
 
@@ -142,15 +142,23 @@ session_alloc(struct _cl_device_id *dev)
         return NULL;
     }
     tp_icd_flush_soon(session);
-    session->server = dev->server;
-    session->platform = dev->platform;
-    session->face = dev->server;
-    session->face_platform = dev->platform;
+    session->server = server;
+    session->platform = platform;
+    session->face = server;
+    session->face_platform = platform;
     pthread_cond_init(&session->turn, NULL);
     pthread_cond_init(&session->wanted, NULL);
     pthread_cond_init(&session->bulk.more, NULL);
     tp_list_init(&session->bulk.turn);
     return session;
+}
+
+/** Frees a session without stream. */
+static void
+session_free(struct tp_icd_session *session)
+{
+    close(session->kick);
+    tp_free(session);
 }
 
 static telpher_status
@@ -160,6 +168,27 @@ refuse_frame(void *arg, uint16_t type, const uint8_t *body, const uint8_t *end)
     return TELPHER_ERR_PROTO;
 }
 
+/** Connects to the server of a session. @return OK: it has a stream; or why not */
+static telpher_status
+connect_stream(struct tp_icd_session *session, uint64_t *ret_features,
+               struct tp_error *err)
+{
+    struct tp_client_params params = {
+        .address = session->server->address,
+        .cookie_path = tp_icd_settings.cookie,
+        .resumes = (enum tp_client_resume)tp_icd_settings.on_loss,
+        .security = &tp_icd_settings.security};
+    struct tp_wire_preface_reply reply;
+    telpher_status status = tp_client_connect(&params, &session->stream, &reply, err);
+
+    if (status == TELPHER_OK) {
+        memcpy(session->session_id, reply.session, sizeof(session->session_id));
+        session->window = reply.window;
+        *ret_features = reply.features;
+    }
+    return status;
+}
+
 /** Uses the stream of discovery if it is still alive; else opens another. */
 static telpher_status
 open_stream(struct tp_icd_session *session, uint64_t *ret_features,
@@ -167,12 +196,6 @@ open_stream(struct tp_icd_session *session, uint64_t *ret_features,
 {
     static const struct tp_stream_handler refuse = {.frame = refuse_frame};
     struct tp_icd_server *server = session->server;
-    struct tp_client_params params = {
-        .address = server->address,
-        .cookie_path = tp_icd_settings.cookie,
-        .resumes = (enum tp_client_resume)tp_icd_settings.on_loss,
-        .security = &tp_icd_settings.security};
-    struct tp_wire_preface_reply reply;
     telpher_status status;
 
     session->window = TP_WIRE_WINDOW;
@@ -189,16 +212,12 @@ open_stream(struct tp_icd_session *session, uint64_t *ret_features,
         }
         tp_stream_destroy(idle);
     }
-    status = tp_client_connect(&params, &session->stream, &reply, err);
+    status = connect_stream(session, ret_features, err);
     if (status == TELPHER_OK) {
         status = tp_icd_recognize(server, session->stream, err);
         if (status != TELPHER_OK) {
             tp_stream_destroy(session->stream);
-            return status;
         }
-        memcpy(session->session_id, reply.session, sizeof(session->session_id));
-        session->window = reply.window;
-        *ret_features = reply.features;
     }
     return status;
 }
@@ -220,34 +239,15 @@ show_session(struct tp_icd_session *session)
     }
 }
 
-/** @param of NULL, or the session that the new one is the second of. */
-static telpher_status
-open_session(struct _cl_device_id *dev, struct tp_icd_session *of,
-             struct tp_icd_session **ret_session)
+/** Begins a session that has a stream. */
+static void
+begin_session(struct tp_icd_session *session, uint64_t features)
 {
-    struct tp_wire_start start = {.platform = dev->platform};
-    struct tp_icd_session *session = session_alloc(dev);
-    struct tp_error err = {0};
-    uint64_t features;
-    telpher_status status;
+    struct tp_wire_start start = {.platform = session->platform};
 
-    if (session == NULL) {
-        return TELPHER_ERR_NO_MEMORY;
-    }
-    status = open_stream(session, &features, &err);
-    if (status != TELPHER_OK) {
-        err.code = status;
-        tp_error("icd", "server %s gives no session: %s", dev->server->address,
-                 tp_error_text(&err));
-        close(session->kick);
-        tp_free(session);
-        return status;
-    }
     session->compact = (features & TP_WIRE_FEATURE_COMPACT) != 0;
     session->has_peers = (features & TP_WIRE_FEATURE_PEER) != 0;
     session->has_exports = (features & TP_WIRE_FEATURE_EXPORT) != 0;
-    session->twin_of = of;
-    session->was_twin = of != NULL;
     tp_stream_trace_session(session->stream, session->session_id);
     tp_icd_session_watch(session, (features & TP_WIRE_FEATURE_RESUME) != 0);
     tp_icd_lock();
@@ -260,20 +260,88 @@ open_session(struct _cl_device_id *dev, struct tp_icd_session *of,
             ->compact) { /* the broker, which reads no further, takes long headers only */
         tp_stream_send_short(session->stream);
     }
-    if (of == NULL) {
+    if (!session->hidden) {
         show_session(session);
     }
     tp_icd_unlock();
     tp_icd_flush(session);
+}
+
+static telpher_status
+open_session(struct _cl_device_id *dev, struct tp_icd_session **ret_session)
+{
+    struct tp_icd_session *session = session_alloc(dev->server, dev->platform);
+    struct tp_error err = {0};
+    uint64_t features;
+    telpher_status status;
+
+    if (session == NULL) {
+        return TELPHER_ERR_NO_MEMORY;
+    }
+    status = open_stream(session, &features, &err);
+    if (status != TELPHER_OK) {
+        err.code = status;
+        tp_error("icd", "server %s gives no session: %s", dev->server->address,
+                 tp_error_text(&err));
+        session_free(session);
+        return status;
+    }
+    begin_session(session, features);
     *ret_session = session;
     return TELPHER_OK;
 }
 
-telpher_status
-tp_icd_session_open_twin(struct _cl_device_id *dev, struct tp_icd_session *of,
-                         struct tp_icd_session **ret_twin)
+/** Chooses the platform of a new session whose devices are like those of another. */
+static telpher_status
+choose_platform(struct tp_icd_session *session, const struct tp_icd_session *of,
+                struct tp_error *err)
 {
-    return open_session(dev, of, ret_twin);
+    struct tp_icd_facts *facts;
+    telpher_status status =
+        tp_icd_request_devices(session->server, session->stream, &facts, err);
+    int platform;
+
+    if (status != TELPHER_OK) {
+        return status;
+    }
+    platform = tp_icd_copies_find_alike(of, facts);
+    session->same_drivers = platform >= 0 && tp_icd_copies_have_same_drivers(
+                                                 of, facts, (uint32_t)platform);
+    tp_icd_facts_destroy(facts);
+    if (platform < 0) {
+        return tp_error_set(err, TELPHER_ERR_NOT_FOUND, "its devices are others");
+    }
+    session->platform = session->face_platform = (uint32_t)platform;
+    return TELPHER_OK;
+}
+
+telpher_status
+tp_icd_session_open_twin(struct tp_icd_server *server, struct tp_icd_session *of,
+                         struct tp_icd_session **ret_twin, struct tp_error *err)
+{
+    struct tp_icd_session *twin = session_alloc(server, 0);
+    uint64_t features;
+    telpher_status status;
+
+    if (twin == NULL) {
+        return TELPHER_ERR_NO_MEMORY;
+    }
+    twin->twin_of = of;
+    twin->was_twin = twin->hidden = true;
+    status = connect_stream(twin, &features, err);
+    if (status == TELPHER_OK) {
+        status = choose_platform(twin, of, err);
+        if (status != TELPHER_OK) {
+            tp_stream_destroy(twin->stream);
+        }
+    }
+    if (status != TELPHER_OK) {
+        session_free(twin);
+        return status;
+    }
+    begin_session(twin, features);
+    *ret_twin = twin;
+    return TELPHER_OK;
 }
 
 telpher_status
@@ -295,7 +363,7 @@ tp_icd_session_of(struct _cl_device_id *dev, struct tp_icd_session **ret_session
     if (session != NULL && !session->lost) {
         *ret_session = session;
     } else {
-        status = open_session(dev, NULL, ret_session);
+        status = open_session(dev, ret_session);
         if (status == TELPHER_OK) {
             tp_icd_copies_open(*ret_session);
         }

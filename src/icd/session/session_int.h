@@ -34,7 +34,9 @@ struct tp_icd_session {
     struct tp_icd_copies *copies; /**< on a second server; NULL: none; lock */
     struct tp_icd_session
         *twin_of; /**< it is hidden, and has copies of that one; lock */
-    bool was_twin; /**< it is, or was, hidden; set before its first frame */
+    bool was_twin; /**< it has or had copies of another; set before its first frame */
+    bool same_drivers; /**< as the other; set before its first frame */
+    bool hidden; /**< it has never taken the place of another; lock */
     _Atomic(struct tp_icd_session *)
         successor; /**< lost: this one has taken its place; lock; never reset */
     struct tp_icd_session
@@ -65,6 +67,7 @@ struct tp_icd_session {
     _Atomic unsigned quiet_looks; /**< in a row without a byte, while a thread waits */
     bool background_runs; /**< the background thread is the one that reads */
     unsigned expected; /**< tp_icd_expect minus tp_icd_unexpect */
+    bool listens; /**< a thread reads though nothing is expected */
     unsigned subscribed; /**< events whose DONE arrives without SUBSCRIBE */
     unsigned waiting; /**< callers inside tp_icd_wait that do not read */
     unsigned claims; /**< callers that ask the background thread to step back */
@@ -114,6 +117,11 @@ telpher_status tp_icd_thread_start(const char *name, void *(*run)(void *arg),
                                    void *arg);
 /** Handles DRAIN: the server shuts down within @p time_ns. No lock held. */
 void tp_icd_session_drain(struct tp_icd_session *session, uint64_t time_ns);
+/** Has a thread read also while nothing is expected, so that it learns of a shutdown or a loss at
+ *  once. Lock held. */
+void tp_icd_session_listen(struct tp_icd_session *session, bool listens);
+/** True if a thread reads for that reason alone: the server need not say anything. No lock held. */
+bool tp_icd_session_only_listens(struct tp_icd_session *session);
 /** Marks the session lost: everything that waits for it fails, once. No lock held. */
 void tp_icd_session_lose(struct tp_icd_session *session, telpher_status why,
                          const char *text);
@@ -122,11 +130,14 @@ void tp_icd_session_lose(struct tp_icd_session *session, telpher_status why,
 void tp_icd_session_watch(struct tp_icd_session *session, bool resumes);
 /** Connects the bulk stream again. @return false: the session is lost. Its receiver calls */
 bool tp_icd_bulk_resume(struct tp_icd_session *session, struct tp_stream *stream);
-/** Opens a session with the server of a device that has copies of another session, and that the
- *  program does not see. Under the lock of tp_icd_session_of. @return OK, or why not */
-telpher_status tp_icd_session_open_twin(struct _cl_device_id *dev,
+/** Opens a session that can have copies of another one and that the program does not see, if
+ *  the server has devices that are alike. No lock held. @return OK, or why not */
+telpher_status tp_icd_session_open_twin(struct tp_icd_server *server,
                                         struct tp_icd_session *of,
-                                        struct tp_icd_session **ret_twin);
+                                        struct tp_icd_session **ret_twin,
+                                        struct tp_error *err);
+/** Leaves a session whose server shuts down, if a second server can take over. No lock held. */
+void tp_icd_session_leave_drained(struct tp_icd_session *session);
 /** tp_icd_put without copies. Lock held. */
 void tp_icd_put_now(struct tp_icd_session *session, uint16_t type, const void *msg);
 /** Puts the ids of objects to release. Lock held. */

@@ -186,7 +186,7 @@ tp_icd_session_lose(struct tp_icd_session *session, telpher_status why,
     }
     session->lost = true;
     if (first) { /* in one critical section: a session seen as lost has no open events */
-        hidden = session->was_twin && session->face == session->server;
+        hidden = session->hidden;
         replaced = tp_icd_copies_lost(session);
         if (!hidden) {
             mark_devices(session, replaced ? CL_TRUE : CL_FALSE);
@@ -229,18 +229,31 @@ leave_session(struct tp_icd_session *session)
 }
 
 void
+tp_icd_session_leave_drained(struct tp_icd_session *session)
+{
+    bool moves;
+
+    tp_icd_lock();
+    moves = session->drains && !session->lost && tp_icd_copies_can_move(session);
+    tp_icd_unlock();
+    if (moves) {
+        leave_session(session);
+    }
+}
+
+void
 tp_icd_session_drain(struct tp_icd_session *session, uint64_t time_ns)
 {
     bool used, moves;
 
     tp_icd_lock();
     if (session->twin_of != NULL) {
-        tp_icd_copies_stop(session->twin_of, "the second server shuts down");
+        tp_icd_copies_lose_twin(session, "the second server shuts down");
         tp_icd_unlock();
         return;
     }
     used = session->users != 0 || !session->was_used;
-    moves = used && tp_icd_copies_are_kept(session);
+    moves = used && tp_icd_copies_can_move(session);
     session->drains = true;
     if (!moves) {
         mark_devices(session, CL_FALSE);
@@ -285,7 +298,8 @@ tp_icd_session_note_quiet(struct tp_icd_session *session)
 {
     unsigned looks;
 
-    if (!session->started || tp_stream_is_away(session->stream)) {
+    if (!session->started || tp_stream_is_away(session->stream) ||
+        tp_icd_session_only_listens(session)) {
         return; /* an executor that starts drivers gives no signs */
     }
     looks = atomic_fetch_add(&session->quiet_looks, 1) + 1;

@@ -110,7 +110,8 @@ read_round(struct tp_icd_session *session, bool may_sleep)
 static bool
 background_needed(const struct tp_icd_session *session)
 {
-    return (session->expected != 0 || session->subscribed > SUBSCRIBED_MAX) &&
+    return (session->expected != 0 || session->listens ||
+            session->subscribed > SUBSCRIBED_MAX) &&
            !session->reading && session->claims == 0;
 }
 
@@ -164,6 +165,24 @@ tp_icd_expect(struct tp_icd_session *session)
 {
     session->expected++;
     call_background(session);
+}
+
+void
+tp_icd_session_listen(struct tp_icd_session *session, bool listens)
+{
+    session->listens = listens;
+    call_background(session);
+}
+
+bool
+tp_icd_session_only_listens(struct tp_icd_session *session)
+{
+    bool only;
+
+    tp_icd_lock();
+    only = session->background_runs && session->expected == 0;
+    tp_icd_unlock();
+    return only;
 }
 
 void
