@@ -125,6 +125,8 @@ tp_stream_close(struct tp_stream *s)
     tp_stream_break(s, TELPHER_ERR_PEER_LOST);
     atomic_store(&s->unsent, TELPHER_ERR_PEER_LOST);
     s->conn->ops->close(s->conn);
+    tp_free(s->rx.buf); /* most of its memory: sessions of clients are never freed */
+    s->rx.buf = NULL;
 }
 
 telpher_status
