@@ -9,15 +9,24 @@ import re
 import time
 import unittest
 
-from fault import LIMIT_S, main, until
-from fault_copies import COPIES, kill_server
+from fault import LIMIT_S, children, main, until
+from fault_copies import COPIES
 from fault_cut import DRIVER_FOLDER
-from fault_kill import SEED, Pair
+from fault_kill import SEED, Pair, kill
 
 SPAN_S = 0.2
 ROUNDS = int(os.environ.get("FAULT_REJOINS", "5"))
 PROTECTED = re.compile(r"copies are kept on \S+ from now on")
 TOOK_OVER = "goes on with its work"
+
+
+def kill_server(server):
+    """Its broker and all executors, as if the machine were switched off."""
+    executors = children(server.pid)
+    server.process.kill()
+    for pid in executors:
+        kill(pid)
+    server.process.wait()
 
 
 def drain(server):

@@ -20,7 +20,7 @@ enum {
     COUNT = 1024,
     HALF = COUNT / 2,
     SIDE = 8,
-    BOUND_S = 120,
+    BOUND_S = 240,
     PATIENCE_MS = 40000,
     LOG_MAX = 1 << 20
 };
@@ -333,7 +333,7 @@ main(int argc, char **argv)
 
     (void)setenv("TELPHER_KEEP_COPIES", "yes", 1);
     (void)setenv("TELPHER_ON_LOSS_TIME", "300ms", 1);
-    (void)setenv("TELPHER_DRAIN_TIMEOUT", "60s", 1);
+    (void)setenv("TELPHER_DRAIN_TIMEOUT", "20s", 1);
     vendors = getenv("OCL_ICD_VENDORS");
     vendors = vendors != NULL ? vendors : "/etc/OpenCL/vendors";
     if (mkdtemp(folder) == NULL) {

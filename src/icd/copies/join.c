@@ -134,7 +134,7 @@ attach(struct tp_icd_session *session, struct tp_copies_join *join)
     struct tp_icd_session *twin = join->twin;
     struct tp_icd_copies *c = session->copies;
 
-    if (c == NULL || c->phase != TP_COPIES_ALONE || c->twin != NULL ||
+    if (c == NULL || c->phase != TP_COPIES_ALONE || c->twin != NULL || twin->drains ||
         tp_icd_peer_number(session, twin) == 0 ||
         (c->has_binaries && !twin->same_drivers)) {
         return false;

@@ -248,6 +248,7 @@ tp_icd_session_drain(struct tp_icd_session *session, uint64_t time_ns)
 
     tp_icd_lock();
     if (session->twin_of != NULL) {
+        session->drains = true; /* it may not have anything yet */
         tp_icd_copies_lose_twin(session, "the second server shuts down");
         tp_icd_unlock();
         return;
