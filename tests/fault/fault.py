@@ -263,7 +263,7 @@ class FaultTest(unittest.TestCase):
 # ---- the wire, written from docs/protocol.md and not from our encoder ----
 
 MAGIC = b"TELPHER\n"
-PROTOCOL_ERROR = "the client broke the protocol"
+PROTOCOL_ERROR = "the client sent a malformed"  # frame or chunk
 TYPES = {"goodbye": 0x02, "ping": 0x10, "devices": 0x11, "start": 0x12, "context_create": 0x20, "queue_create": 0x21,
          "buffer_create": 0x22, "program_source": 0x24, "release": 0x2c, "launch": 0x30, "read": 0x31, "write": 0x32,
          "fill": 0x34, "marker": 0x35, "pong": 0x80, "devices_reply": 0x81, "started": 0x83, "done": 0x84,

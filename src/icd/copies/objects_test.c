@@ -110,11 +110,11 @@ build(uint64_t program, uint64_t device, int32_t status)
 static const char *
 link_from(uint64_t program, uint64_t input)
 {
-    return tp_copies_keep_object(
-        &c, TP_WIRE_PROGRAM_LINK,
-        &(struct tp_wire_program_link){
-            .request = 8, .program = program, .inputs = {1, &input}},
-        0);
+    return tp_copies_keep_object(&c, TP_WIRE_PROGRAM_LINK,
+                                 &(struct tp_wire_program_link){.request = 8,
+                                                                .program = program,
+                                                                .inputs = {1, &input}},
+                                 0);
 }
 
 static void
@@ -268,8 +268,8 @@ an_endless_chain_of_programs_ends_the_copies(void **state)
     source(id);
     for (; id < TOO_MANY && why == NULL; id++) {
         assert_null(link_from(id + 1, id));
-        why = tp_copies_keep_object(
-            &c, TP_WIRE_RELEASE, &(struct tp_wire_release){.ids = {1, &id}}, 0);
+        why = tp_copies_keep_object(&c, TP_WIRE_RELEASE,
+                                    &(struct tp_wire_release){.ids = {1, &id}}, 0);
     }
     assert_non_null(why);
 }
@@ -279,7 +279,8 @@ all_content_goes_but_that_of_parts(void **state)
 {
     const struct tp_wire_image_create image = {.mem = 5,
                                                .context = 1,
-                                               .image_type = CL_MEM_OBJECT_IMAGE2D_ARRAY,
+                                               .image_type =
+                                                   CL_MEM_OBJECT_IMAGE2D_ARRAY,
                                                .channel_order = CL_RGBA,
                                                .channel_type = CL_UNSIGNED_INT8,
                                                .width = 3,

@@ -226,7 +226,8 @@ fetch_piece(struct tp_icd_sink *sink, uint64_t offset, uint32_t len)
     struct carry *fetch = sink->user;
 
     tp_icd_lock();
-    if (!sink->moves && !tp_icd_copies_are_kept(fetch->session)) {
+    if (!sink->moves &&
+        !tp_icd_copies_are_kept(tp_icd_session_current(fetch->session))) {
         stage_ready(fetch->stage, offset + len);
     } /* else another session gets it when it is committed */
     tp_icd_unlock();

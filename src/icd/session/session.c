@@ -305,8 +305,8 @@ choose_platform(struct tp_icd_session *session, const struct tp_icd_session *of,
         return status;
     }
     platform = tp_icd_copies_find_alike(of, facts);
-    session->same_drivers = platform >= 0 && tp_icd_copies_have_same_drivers(
-                                                 of, facts, (uint32_t)platform);
+    session->same_drivers =
+        platform >= 0 && tp_icd_copies_have_same_drivers(of, facts, (uint32_t)platform);
     tp_icd_facts_destroy(facts);
     if (platform < 0) {
         return tp_error_set(err, TELPHER_ERR_NOT_FOUND, "its devices are others");
