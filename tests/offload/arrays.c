@@ -221,7 +221,7 @@ refusals(void)
           TELPHER_ERR_RANGE);
     check(telpher_array_create(UINT64_C(1) << 40, UINT64_C(1) << 20, 0, comm, inter,
                                &none, &err) == TELPHER_ERR_NO_MEMORY);
-    check(none == NULL && strstr(err.text, "worker 0: no memory") != NULL);
+    check(none == NULL && strstr(err.text, "worker 0: out of memory") != NULL);
     compute(11);
 }
 
