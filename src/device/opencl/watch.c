@@ -100,7 +100,9 @@ look(void)
     watch.count -= found;
     watch.shared = watch.shared && watch.count > 0;
     watch.busy = false;
-    tp_cond_signal(&watch.more);
+    if (watch.shared) { /* else waking the thread would cost each look of the owner */
+        tp_cond_signal(&watch.more);
+    }
     tp_mutex_unlock(&watch.lock);
     return found;
 }
