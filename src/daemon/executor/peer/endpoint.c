@@ -203,15 +203,15 @@ count_endpoints(struct tp_exec *x)
 size_t
 tp_exec_endpoints_reap(struct tp_exec *x)
 {
-    size_t cursor = 0;
+    size_t cursor = 0, left = 0;
     void *value;
 
     while (tp_map_next(&x->peers.map, &cursor, NULL, &value)) {
         struct tp_exec_peer *p = value;
 
-        (void)(p->export != NULL && reap(p));
+        left += p->export != NULL && !reap(p);
     }
-    return count_endpoints(x);
+    return left;
 }
 
 struct tp_exec_peer *

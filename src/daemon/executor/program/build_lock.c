@@ -4,6 +4,7 @@
  * program from its cache before it writes the file again; another process that reads it
  * meanwhile fails the build, or aborts.
  */
+#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
@@ -70,7 +71,7 @@ tp_exec_build_lock(const struct tp_exec_build *build, const char *options)
     }
     fd = open_file();
     lock.l_start = place_of(build, options);
-    while (fd >= 0 && fcntl(fd, F_OFD_SETLK, &lock) != 0) {
+    while (fd >= 0 && fcntl(fd, F_OFD_SETLK, &lock) != 0 && errno == EAGAIN) {
         if (tp_clock_passed(deadline)) {
             tp_info("executor", "another executor has built the same program for 20 s; "
                                 "building it as well");
