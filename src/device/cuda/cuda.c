@@ -198,6 +198,8 @@ gpu_at(struct tp_cuda *c, int ordinal)
     return gpu;
 }
 
+#define HEAP_GROWTH ((uintptr_t)16 << 30) /* between two readings of the break */
+
 /* ---- addresses ----------------------------------------------------------------------- */
 
 /* Where the heap below the break begins, for the life of the process. */
@@ -221,11 +223,20 @@ find_heap(void)
     return start;
 }
 
-/* No driver can have memory there: so that small host memory is found fast. */
+/* No driver can have memory there: so that small host memory is found fast. The break is asked
+ * for only where it may have passed the address: in a process with UCX's memory hooks sbrk() is
+ * a system call, of 0.2 us. Below a break that went down again lies nothing of a driver. */
 static bool
-is_heap(const struct tp_cuda *c, const void *ptr)
+is_heap(struct tp_cuda *c, const void *ptr)
 {
-    return (uintptr_t)ptr - c->heap_start < (uintptr_t)sbrk(0) - c->heap_start;
+    uintptr_t address = (uintptr_t)ptr;
+    uintptr_t end = atomic_load_explicit(&c->heap_end, memory_order_relaxed);
+
+    if (address >= end && address - end < HEAP_GROWTH) {
+        end = (uintptr_t)sbrk(0);
+        atomic_store_explicit(&c->heap_end, end, memory_order_relaxed);
+    }
+    return address - c->heap_start < end - c->heap_start;
 }
 
 bool
@@ -466,6 +477,7 @@ create(const struct tp_device_params *params, struct tp_device **ret_device,
         return status;
     }
     c->heap_start = find_heap();
+    atomic_init(&c->heap_end, (uintptr_t)sbrk(0));
     c->ordinal = params->ordinal;
     c->local_rank = params->local_rank;
     c->local_size = params->local_size;

@@ -6,6 +6,8 @@
 #ifndef TELPHER_DEVICE_CUDA_CUDA_INT_H
 #define TELPHER_DEVICE_CUDA_CUDA_INT_H
 
+#include <stdatomic.h>
+
 #include "base/container/list.h"
 #include "device/cuda/api.h"
 #include "device/cuda/cuda.h"
@@ -49,6 +51,7 @@ struct tp_cuda {
     int count;
     uint32_t ordinal, local_rank, local_size;
     uintptr_t heap_start;
+    _Atomic uintptr_t heap_end; /**< the break when it was last asked for */
     struct tp_cuda_gpu home; /**< the one of this rank; memory is allocated there */
     struct tp_cuda_gpu *gpus[TP_CUDA_GPUS_MAX]; /**< by ordinal; NULL: not met */
     unsigned open_count;

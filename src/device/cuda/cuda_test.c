@@ -134,7 +134,20 @@ test_pinned_memory_is_plain(void **state)
     assert_int_equal(api.CtxPop(&context), CUDA_SUCCESS);
 }
 
-/* The driver is not asked about the heap, where most of a program's small memory is. */
+static unsigned break_readings;
+
+/* Stands before that of the C library. */
+void *
+sbrk(intptr_t increment)
+{
+    extern void *__sbrk(intptr_t);
+
+    break_readings++;
+    return __sbrk(increment);
+}
+
+/* The driver is not asked about the heap, where most of a program's small memory is, and the
+ * break is read once a growth, since that is a system call under UCX's memory hooks. */
 static void
 test_heap_is_plain(void **state)
 {
@@ -147,7 +160,12 @@ test_heap_is_plain(void **state)
     assert_int_equal(tp_mems_find(s->mems, heap, 4096, &place), TELPHER_OK);
     assert_ptr_equal(place.host, heap);
     assert_int_equal(hooks->calls("cuPointerGetAttributes"), asked);
+    break_readings = 0;
+    assert_int_equal(tp_mems_find(s->mems, heap, 1, &place), TELPHER_OK);
+    assert_int_equal(tp_mems_find(s->mems, heap + 64, 1, &place), TELPHER_OK);
+    assert_int_equal(break_readings, 0);
     assert_int_equal(tp_mems_find(s->mems, heap + 4096, 1, &place), TELPHER_OK);
+    assert_int_equal(break_readings, 1);
     assert_int_equal(hooks->calls("cuPointerGetAttributes"), asked + 1);
 }
 
