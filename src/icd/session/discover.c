@@ -10,11 +10,15 @@
 
 #include "base/alloc.h"
 #include "base/os/clock.h"
+#include "base/os/descriptor.h"
+#include "base/os/netchange.h"
 #include "base/os/thread.h"
 #include "base/trace/log.h"
 
 #define RECOGNIZE_TIME (10 * TP_CLOCK_S)
 #define RETRY_PAUSE (20 * TP_CLOCK_MS)
+#define LOOK_PAUSE                                                                     \
+    (100 * TP_CLOCK_MS) /* between looks whether the server's machine answers */
 
 enum { TRIES_MAX = 5 };
 
@@ -23,6 +27,7 @@ struct inquiry {
     struct tp_icd_server *server;
     struct tp_icd_facts *facts; /**< the server's reply */
     tp_ns deadline;
+    int change_fd; /**< tells of changes of this machine's network; -1: nothing does */
     pthread_t thread;
     bool threaded;
     bool answered;
@@ -73,6 +78,23 @@ on_frame(void *arg, uint16_t type, const uint8_t *body, const uint8_t *end)
     }
 }
 
+/** Waits for more of the reply. Ends a connection whose way is gone, or whose server's machine is
+ *  silent, so that the request can go on another one. */
+static telpher_status
+wait_watching(struct inquiry *q, struct tp_stream *stream)
+{
+    telpher_status status;
+
+    do {
+        status =
+            tp_stream_wait(stream, TP_MIN(q->deadline, tp_clock_deadline(LOOK_PAUSE)));
+        if (status != TELPHER_ERR_TIMEOUT || tp_clock_passed(q->deadline)) {
+            return status;
+        }
+    } while (!tp_stream_look(stream, tp_netchange_take(q->change_fd)));
+    return TELPHER_ERR_PEER_LOST;
+}
+
 /** Sends the request and receives until the reply is complete. */
 static telpher_status
 exchange(struct inquiry *q, struct tp_stream *stream)
@@ -85,7 +107,7 @@ exchange(struct inquiry *q, struct tp_stream *stream)
         status = tp_stream_flush_wait(stream, q->deadline);
     }
     while (status == TELPHER_OK && !q->answered) {
-        status = tp_stream_wait(stream, q->deadline);
+        status = wait_watching(q, stream);
         if (status == TELPHER_OK) {
             status = tp_stream_receive(stream, &handler, q);
             status = status == TELPHER_ERR_AGAIN ? TELPHER_OK : status;
@@ -114,6 +136,7 @@ request_once(struct inquiry *q)
         q->err.code = status;
         return;
     }
+    (void)tp_stream_watch(stream, tp_icd_settings.silence_ns);
     status = exchange(q, stream);
     if (status == TELPHER_ERR_TIMEOUT) {
         tp_error_set(&q->err, status, "it did not tell its devices in time");
@@ -135,6 +158,7 @@ request_once(struct inquiry *q)
 static void
 request_facts(struct inquiry *q)
 {
+    q->change_fd = tp_netchange_open();
     for (int i = 0; i < TRIES_MAX; i++) {
         q->err = (struct tp_error){0};
         q->facts = NULL;
@@ -143,10 +167,11 @@ request_facts(struct inquiry *q)
         if (q->err.code != TELPHER_ERR_PEER_LOST ||
             tp_icd_settings.on_loss != TP_CLIENT_RESUMES ||
             tp_clock_passed(q->deadline)) {
-            return;
+            break;
         }
         tp_clock_sleep(RETRY_PAUSE);
     }
+    tp_descriptor_close(q->change_fd);
 }
 
 /* ---- again, after a loss ---- */
@@ -196,7 +221,8 @@ tp_icd_request_devices(struct tp_icd_server *server, struct tp_stream *stream,
                        struct tp_icd_facts **ret_facts, struct tp_error *err)
 {
     struct inquiry q = {.server = server,
-                        .deadline = tp_clock_deadline(RECOGNIZE_TIME)};
+                        .deadline = tp_clock_deadline(RECOGNIZE_TIME),
+                        .change_fd = -1};
     telpher_status status = exchange(&q, stream);
 
     if (q.err.code != TELPHER_OK) {
