@@ -3,12 +3,13 @@
  * The witness of the cut tests: a program whose results show whether a command ran twice, was
  * lost, or saw wrong content. It prints "exact" and exits with 0 if everything is as it must be.
  *
- *     cut_witness [ROUNDS [IDLE_MS]]
+ *     cut_witness [ROUNDS [IDLE_MS [BYTES]]]
  *
  * A round increments a counter in each element by kernels, reads and checks it, writes and
  * reads a large known pattern back, lets a command wait for a user event, and counts
- * callbacks. ROUNDS 0: until standard input ends. IDLE_MS: pause between rounds. With several servers, kernels of one round run on
- * the first and the last device in turn, so content and events pass between them.
+ * callbacks. ROUNDS 0: until standard input ends. IDLE_MS: pause between rounds. BYTES: of the
+ * pattern, at most 96 KiB. With several servers, kernels of one round run on the first and the
+ * last device in turn, so content and events pass between them.
  */
 #define CL_TARGET_OPENCL_VERSION 300
 #include <CL/cl.h>
@@ -22,7 +23,13 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { COUNT = 1024, STEPS = 10, LARGE = 96 << 10, WAIT_MS = 30000, DEVICES_MAX = 16 };
+enum {
+    COUNT = 1024,
+    STEPS = 10,
+    LARGE_MAX = 96 << 10,
+    WAIT_MS = 30000,
+    DEVICES_MAX = 16
+};
 
 static const char source[] =
     "__kernel void inc(__global int *x, int by) { x[get_global_id(0)] += by; }\n";
@@ -32,6 +39,7 @@ static cl_command_queue queue, other; /* of the last device, if there are severa
 static cl_program program;
 static cl_kernel kernel;
 static cl_mem counters, large;
+static int large_len = LARGE_MAX; /* [bytes] */
 static cl_int expected; /* in each counter */
 static _Atomic int called_back;
 static _Atomic bool ends;
@@ -115,7 +123,7 @@ open_all(void)
     counters =
         clCreateBuffer(context, CL_MEM_READ_WRITE, COUNT * sizeof(cl_int), NULL, &err);
     must_cl("clCreateBuffer", err);
-    large = clCreateBuffer(context, CL_MEM_READ_WRITE, LARGE, NULL, &err);
+    large = clCreateBuffer(context, CL_MEM_READ_WRITE, large_len, NULL, &err);
     must_cl("clCreateBuffer", err);
     must_cl("clEnqueueFillBuffer",
             clEnqueueFillBuffer(queue, counters, &zero, sizeof(zero), 0,
@@ -210,14 +218,15 @@ pattern(int round, int i)
 static void
 check_content(int round)
 {
-    static unsigned char out[LARGE], in[LARGE];
+    static unsigned char out[LARGE_MAX], in[LARGE_MAX];
     cl_command_queue from = queue;
 
-    for (int i = 0; i < LARGE; i++) {
+    for (int i = 0; i < large_len; i++) {
         out[i] = pattern(round, i);
     }
-    must_cl("clEnqueueWriteBuffer",
-            clEnqueueWriteBuffer(queue, large, CL_TRUE, 0, LARGE, out, 0, NULL, NULL));
+    must_cl(
+        "clEnqueueWriteBuffer",
+        clEnqueueWriteBuffer(queue, large, CL_TRUE, 0, large_len, out, 0, NULL, NULL));
     memset(out, 0xee, sizeof(out));
     if (other != NULL) {
         must_cl("clEnqueueMigrateMemObjects",
@@ -225,10 +234,10 @@ check_content(int round)
         must_cl("clFinish", clFinish(other));
         from = other;
     }
-    must_cl("clEnqueueReadBuffer",
-            clEnqueueReadBuffer(from, large, CL_FALSE, 0, LARGE, in, 0, NULL, NULL));
+    must_cl("clEnqueueReadBuffer", clEnqueueReadBuffer(from, large, CL_FALSE, 0,
+                                                       large_len, in, 0, NULL, NULL));
     must_cl("clFinish", clFinish(from));
-    for (int i = 0; i < LARGE; i++) {
+    for (int i = 0; i < large_len; i++) {
         must(in[i] == pattern(round, i), "byte of content", i);
     }
 }
@@ -275,9 +284,10 @@ main(int argc, char **argv)
 {
     int rounds = argc > 1 ? atoi(argv[1]) : 1, round = 0;
     long idle_ms = argc > 2 ? atol(argv[2]) : 0;
-
     pthread_t watcher;
 
+    large_len = argc > 3 ? atoi(argv[3]) : LARGE_MAX;
+    must(large_len > 0 && large_len <= LARGE_MAX, "BYTES", large_len);
     must(pthread_create(&watcher, NULL, watch_device, open_all()) == 0,
          "pthread_create", 0);
     (void)printf("ready\n");

@@ -96,6 +96,14 @@ def free_port():
         return s.getsockname()[1]
 
 
+def listens(port):
+    try:
+        socket.create_connection(("127.0.0.1", port)).close()
+    except OSError:
+        return False
+    return True
+
+
 class Servers:
     """Two; the client's first server is the one that connects to the other."""
 
@@ -113,15 +121,7 @@ class Servers:
                 [TELPHERD, "--socket", "none", "--log", "error", *security, "--listen", f"{self.scheme}127.0.0.1:{port}",
                  "--peer-address", peer], stdin=subprocess.DEVNULL,
                 env={**os.environ, "OCL_ICD_VENDORS": DRIVER_FOLDER, "TELPHER_COOKIE": f"{folder}/cookie"}))
-            until(lambda: self.listens(port), "the server listens")
-
-    @staticmethod
-    def listens(port):
-        try:
-            socket.create_connection(("127.0.0.1", port)).close()
-        except OSError:
-            return False
-        return True
+            until(lambda: listens(port), "the server listens")
 
     def addresses(self):
         return ",".join(f"{self.scheme}127.0.0.1:{port}" for port in self.ports)
