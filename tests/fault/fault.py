@@ -134,7 +134,7 @@ class Client:
 class Server:
     """telpherd on a Unix socket, in a folder that must hold nothing else in the end."""
 
-    def __init__(self, *options, path=None, is_known=False, **environment):
+    def __init__(self, *options, path=None, is_known=False, program=TELPHERD, **environment):
         """@p is_known: programs wait for a server at this path, and use it at once."""
         self.folder = tempfile.mkdtemp(prefix="telpher-fault-")
         self.temporary = f"{self.folder}/tmp"
@@ -145,7 +145,7 @@ class Server:
             file.write(ICD + "\n")
         self.log = open(f"{self.folder}/log", "w+", encoding="utf-8", errors="replace")
         self.process = subprocess.Popen(
-            [TELPHERD, "--socket", self.path, "--log", "info", *options], stdin=subprocess.DEVNULL,
+            [program, "--socket", self.path, "--log", "info", *options], stdin=subprocess.DEVNULL,
             stderr=self.log, env={**os.environ, "TMPDIR": self.temporary, **environment})
         LIVE.append(self.process)
         self.pid = self.process.pid

@@ -5,14 +5,18 @@
 A witness runs on two servers, on each kind of address. Its result is exact, its executors stay, and it has nothing to
 report. A program that has found the devices uses them after the reload. A telpherd that refuses its settings leaves
 the one that runs in place."""
+import os
+import shutil
 import signal
 import tempfile
 import unittest
 
-from fault import Client, Server, children, is_running, main, until
+from fault import TELPHERD, Client, Server, children, is_running, main, until
 from fault_kill import Pair
 
 RELOADS = 20
+OTHER_STATE = os.environ["FAULT_OTHER_STATE"] # a telpherd whose state has another version
+PROGRAMS = ("telpher-executor", "telpher-handshake", "telpher-relay") # which a broker looks for beside itself
 TAKEN_OVER = "has taken over"
 
 
@@ -92,6 +96,40 @@ class Reload(unittest.TestCase):
             config.truncate(0)
             reload(server)
             server.client("devices").end()
+
+    @staticmethod
+    def install(folder, telpherd):
+        """Replaces the installed telpherd, as a package manager does: by a file that is renamed."""
+        shutil.copy(telpherd, f"{folder}/new")
+        os.replace(f"{folder}/new", f"{folder}/telpherd")
+
+    def test_other_version(self):
+        """The installed telpherd cannot take over the state: the old one goes on, until that one is installed again."""
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        for name in PROGRAMS:
+            os.symlink(f"{os.path.dirname(TELPHERD)}/../libexec/telpher/{name}", f"{folder.name}/{name}")
+        self.install(folder.name, TELPHERD)
+        server = Server(program=f"{folder.name}/telpherd")
+        self.addCleanup(server.stop)
+        client = server.client("compute")
+        client.wait_line("round")
+        before = executors(server)
+        self.install(folder.name, OTHER_STATE)
+        server.process.send_signal(signal.SIGHUP)
+        until(lambda: "is not reloaded" in server.read_log(), "the reload is refused")
+        self.assertIn("this version cannot take over the sessions of the one that runs", server.read_log())
+        self.assertNotIn(TAKEN_OVER, server.read_log())
+        client.drop_lines()
+        client.wait_line("round")
+        server.client("devices").end()
+        self.install(folder.name, TELPHERD)
+        reload(server)
+        self.assertEqual(executors(server), before)
+        client.drop_lines()
+        client.wait_line("round")
+        self.assertEqual(client.end(), "")
+        server.expect_clean()
 
 
 if __name__ == "__main__":

@@ -23,7 +23,10 @@
 #include "daemon/broker/session/shares.h"
 #include "telpher/version.h"
 
-enum { STATE_VERSION = 1 };
+#ifndef TP_BROKER_STATE_VERSION /* fault_reload has a broker with another one */
+#define TP_BROKER_STATE_VERSION 1
+#endif
+enum { STATE_VERSION = TP_BROKER_STATE_VERSION };
 
 enum record_type {
     RECORD_HEAD = 1, /* the first one */
