@@ -33,6 +33,8 @@ struct tp_icd_settings {
     uint64_t on_loss_ns; /**< how long to wait */
     bool keep_copies; /**< of what commands wrote, on a second server */
     uint64_t silence_ns; /**< of a server's machine, that ends its connection */
+    uint64_t
+        server_silence_ns; /**< of a stopped executor, that ends its session; 0: none */
     int peer; /**< enum tp_icd_peer_choice */
     int platform_name; /**< enum tp_icd_platform_name */
     int send_includes; /**< enum tp_icd_send_includes */

@@ -248,6 +248,8 @@ begin_session(struct tp_icd_session *session, uint64_t features)
     session->compact = (features & TP_WIRE_FEATURE_COMPACT) != 0;
     session->has_peers = (features & TP_WIRE_FEATURE_PEER) != 0;
     session->has_exports = (features & TP_WIRE_FEATURE_EXPORT) != 0;
+    session->gives_signs =
+        (features & TP_WIRE_FEATURE_DRAIN) != 0; /* which is younger */
     tp_stream_trace_session(session->stream, session->session_id);
     tp_icd_session_watch(session, (features & TP_WIRE_FEATURE_RESUME) != 0);
     tp_icd_lock();

@@ -4,6 +4,7 @@
 #define TELPHER_ICD_SESSION_SESSION_INT_H
 
 #include "base/container/map.h"
+#include "base/os/clock.h"
 #include "icd/events/event.h"
 #include "icd/objects/context.h"
 #include "icd/objects/platform.h"
@@ -55,6 +56,7 @@ struct tp_icd_session {
     bool started_again; /**< on a second broker's session; watching thread */
     bool has_peers; /**< the server can have streams to others */
     bool has_exports; /**< the server can export buffers and use exported ones */
+    bool gives_signs; /**< as long as it works: a silent one is stopped */
 
     _Atomic size_t flush_at; /**< [bytes] queued from which an enqueue call flushes */
 
@@ -64,7 +66,7 @@ struct tp_icd_session {
     unsigned inside; /**< threads that use its streams other than by reading */
     bool closed; /**< lost, and its descriptors are closed */
     pthread_t reader; /**< the reading thread, while reading */
-    _Atomic unsigned quiet_looks; /**< in a row without a byte, while a thread waits */
+    _Atomic tp_ns quiet_ns; /**< without a byte, while a thread waits */
     bool background_runs; /**< the background thread is the one that reads */
     unsigned expected; /**< tp_icd_expect minus tp_icd_unexpect */
     bool listens; /**< a thread reads though nothing is expected */
@@ -94,7 +96,8 @@ struct tp_icd_session {
     struct tp_icd_share share;
 };
 
-/** One more TP_ICD_QUIET_LOOK has passed without a byte: acts when these are too many. Reader. */
+/** A thread that waits has slept TP_ICD_QUIET_LOOK without a byte. Connects again where sessions
+ *  resume, or warns; ends the session after TELPHER_SERVER_SILENCE. Reader, without the lock. */
 void tp_icd_session_note_quiet(struct tp_icd_session *session);
 /** Bytes arrived. Reader. */
 void tp_icd_session_note_bytes(struct tp_icd_session *session);

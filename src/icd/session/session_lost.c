@@ -20,7 +20,6 @@ enum {
     /* Limit for the broker's reply: longer than the broker waits for the exit of a process
        whose connection has closed (conn.c). */
     WORDS_MS = 2500,
-    QUIET_LOOKS = 4, /* longer than TP_WIRE_SIGN_S thrice: a server may be slow */
 };
 
 /** Number of threads that are reporting why a session was lost. */
@@ -287,45 +286,6 @@ tp_icd_session_use(struct tp_icd_session *session, bool begins)
     tp_icd_unlock();
     if (leaves) {
         leave_session(session);
-    }
-}
-
-/*
- * A server that works sends something each TP_WIRE_SIGN_S. If nothing comes while a call waits,
- * the network may carry nothing though the connection stays up, or the executor is stopped.
- */
-void
-tp_icd_session_note_quiet(struct tp_icd_session *session)
-{
-    unsigned looks;
-
-    if (!session->started || tp_stream_is_away(session->stream) ||
-        tp_icd_session_only_listens(session)) {
-        return; /* an executor that starts drivers gives no signs */
-    }
-    looks = atomic_fetch_add(&session->quiet_looks, 1) + 1;
-    if (looks != QUIET_LOOKS) {
-        return;
-    }
-    if (session->resumes && tp_stream_leave(session->stream)) {
-        atomic_store(&session->quiet_looks, 0);
-        return; /* the watching thread says so */
-    }
-    tp_warn(
-        "icd",
-        "%s: it gives no sign of life for %.3g s, though calls wait: its executor is "
-        "stopped, or nothing passes the connection; they go on waiting",
-        session->server->address, (double)QUIET_LOOKS * TP_ICD_QUIET_LOOK / TP_CLOCK_S);
-}
-
-void
-tp_icd_session_note_bytes(struct tp_icd_session *session)
-{
-    if (atomic_load(&session->quiet_looks) == 0) {
-        return;
-    }
-    if (atomic_exchange(&session->quiet_looks, 0) >= QUIET_LOOKS) {
-        tp_warn("icd", "%s: it gives signs of life again", session->server->address);
     }
 }
 

@@ -40,10 +40,9 @@ sleep_on(struct tp_icd_session *session)
 {
     struct pollfd fds[2] = {{.fd = tp_stream_fd(session->stream), .events = POLLIN},
                             {.fd = session->kick, .events = POLLIN}};
-
     int found = poll(fds, 2, (int)(TP_ICD_QUIET_LOOK / TP_CLOCK_MS));
 
-    if (found == 0) {
+    if (found == 0) { /* counted, not timed: this process may have been stopped, too */
         tp_icd_session_note_quiet(session);
     } else if (found > 0 && (fds[1].revents & POLLIN) != 0) {
         drain_kick(session);
