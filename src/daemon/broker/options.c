@@ -63,6 +63,7 @@ static const struct option long_options[] = {
     {"max-user-memory", required_argument, NULL, OPT_SETTING},
     {"max-user-host-memory", required_argument, NULL, OPT_SETTING},
     {"share", required_argument, NULL, OPT_SETTING},
+    {"driver-files", required_argument, NULL, OPT_SETTING},
     {"max-program", required_argument, NULL, OPT_SETTING},
     {"max-unread", required_argument, NULL, OPT_SETTING},
     {"keep-session", required_argument, NULL, OPT_SETTING},
@@ -109,6 +110,10 @@ static const char help_text[] =
     "  --group NAME             let this group use the Unix socket, too\n"
     "  --device PATTERN         offer only matching devices; may be given several "
     "times\n"
+    "  --driver-files PATH      let drivers and kernels read this as well; / for all; "
+    "may "
+    "be\n"
+    "                           given several times\n"
     "  --cookie FILE            secret of clients on loopback TCP, new at each start\n"
     "  --kernel-timeout TIME    end sessions whose driver makes no progress\n"
     "                           (default: 0, never)\n"
@@ -172,10 +177,12 @@ static const char help_text[] =
     "\n"
     "It stays in the foreground. SIGTERM drains it, SIGHUP reloads it.\n";
 
+enum { LIST_COUNT = 5 };
+
 /* The parsed command line, before it is applied. */
 struct parsed {
     const char *config_path;
-    bool seen_listen, seen_device, seen_relay_to, seen_share;
+    bool seen[LIST_COUNT];
 };
 
 static enum tp_daemon_verdict
@@ -252,6 +259,28 @@ set_option(struct tp_config *config, const char *name, const char *value,
     return tp_config_set(config, name, text, name, err);
 }
 
+/* Sets the value of one option, which may be a list. */
+static telpher_status
+set_any_option(struct tp_daemon_options *o, struct parsed *p, const char *name,
+               const char *value, struct tp_error *err)
+{
+    const struct {
+        const char *name;
+        const struct tp_config_list *list;
+    } lists[LIST_COUNT] = {{"listen", &o->listen},
+                           {"relay-to", &o->relay_to},
+                           {"device", &o->device},
+                           {"share", &o->share},
+                           {"driver-files", &o->driver_files}};
+
+    for (size_t i = 0; i < LIST_COUNT; i++) {
+        if (strcmp(name, lists[i].name) == 0) {
+            return set_option(o->config, name, value, lists[i].list, &p->seen[i], err);
+        }
+    }
+    return tp_config_set(o->config, name, value != NULL ? value : "yes", name, err);
+}
+
 /* Second pass: the settings, which override file and environment. */
 static enum tp_daemon_verdict
 parse_settings(int argc, char **argv, struct parsed *p, struct tp_daemon_options *o)
@@ -263,26 +292,8 @@ parse_settings(int argc, char **argv, struct parsed *p, struct tp_daemon_options
     optind = 1;
     while (status == TELPHER_OK &&
            (opt = getopt_long(argc, argv, "", long_options, &index)) != -1) {
-        const char *name = long_options[index].name;
-
-        if (opt != OPT_SETTING) {
-            continue;
-        }
-        if (strcmp(name, "listen") == 0) {
-            status =
-                set_option(o->config, name, optarg, &o->listen, &p->seen_listen, &err);
-        } else if (strcmp(name, "relay-to") == 0) {
-            status = set_option(o->config, name, optarg, &o->relay_to,
-                                &p->seen_relay_to, &err);
-        } else if (strcmp(name, "device") == 0) {
-            status =
-                set_option(o->config, name, optarg, &o->device, &p->seen_device, &err);
-        } else if (strcmp(name, "share") == 0) {
-            status =
-                set_option(o->config, name, optarg, &o->share, &p->seen_share, &err);
-        } else {
-            status = tp_config_set(o->config, name, optarg != NULL ? optarg : "yes",
-                                   name, &err);
+        if (opt == OPT_SETTING) {
+            status = set_any_option(o, p, long_options[index].name, optarg, &err);
         }
     }
     return status == TELPHER_OK

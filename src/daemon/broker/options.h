@@ -24,6 +24,7 @@ struct tp_daemon_options {
     uint64_t max_relays;
     char *group; /**< "" = only the daemon's own user */
     struct tp_config_list device;
+    struct tp_config_list driver_files; /**< what executors may read as well */
     char *cookie; /**< "" = default path */
     char *executor; /**< "" = beside telpherd, else libexec */
     char *tls_psk, *tls_cert, *tls_key, *tls_ca; /**< "" = none named */

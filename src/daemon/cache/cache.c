@@ -40,9 +40,8 @@ struct tp_cache {
 
 /* ---- the folder ---- */
 
-/* Creates the folder and its parents; opening it reports a failure. */
-static void
-make_folders(const char *folder)
+void
+tp_cache_make_folders(const char *folder)
 {
     char path[1024];
     size_t len = strlen(folder);
@@ -69,7 +68,7 @@ tp_cache_open(const char *folder, uint64_t size_max, struct tp_cache **ret_cache
     struct stat st;
     int fd;
 
-    make_folders(folder);
+    tp_cache_make_folders(folder);
     fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0) {
         return tp_error_set_errno(err, errno, "cannot open the cache %s", folder);

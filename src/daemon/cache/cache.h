@@ -17,6 +17,9 @@
 
 struct tp_cache;
 
+/** Creates a folder and its parents, for our user alone; using it reports a failure. */
+void tp_cache_make_folders(const char *folder);
+
 /**
  * Opens a folder, and creates it and its parents if necessary (0700). Drivers execute its
  * content, so only our user may have write access.

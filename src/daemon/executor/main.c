@@ -20,8 +20,10 @@
 #include "base/os/spin.h"
 #include "base/trace/log.h"
 #include "base/trace/trace.h"
+#include "daemon/cache/cache.h"
 #include "daemon/control.h"
 #include "daemon/executor/executor.h"
+#include "daemon/executor/file_access.h"
 #include "daemon/executor/program/build_cache.h"
 #include "daemon/executor/quirks.h"
 #include "telpher/version.h"
@@ -29,6 +31,7 @@
 enum {
     SESSION_WAIT_MS = 10000,
     PATTERNS_MAX = 256,
+    FILES_MAX = 256,
 };
 
 #define SPIN_FEW (20 * TP_CLOCK_US) /* with few processors: the cost of a wake-up */
@@ -42,9 +45,28 @@ struct arguments {
     uint32_t share_slot, share_count; /**< count 0: no page */
     const char *patterns[PATTERNS_MAX];
     size_t pattern_count;
+    const char *files[FILES_MAX]; /**< that may be read as well */
+    size_t file_count;
 };
 
 /* ---- drivers ---- */
+
+/* Kernels run in this process: it shall read what drivers need, and its part of the cache. */
+static void
+restrict_files(const struct arguments *a)
+{
+    const char *files[FILES_MAX + 1];
+    char cache[1024];
+    size_t count = a->file_count;
+
+    memcpy(files, a->files, count * sizeof(*files));
+    if (tp_exec_cache_folder(&a->cache, cache, sizeof(cache))) {
+        tp_cache_make_folders(cache);
+        files[count++] = cache;
+    }
+    tp_opencl_vendors_open();
+    tp_exec_restrict_files(files, count);
+}
 
 /* Loads the drivers, without our own ICD, and lists their devices. */
 static telpher_status
@@ -54,6 +76,9 @@ load_drivers(struct tp_exec *x, const struct arguments *a, struct tp_error *err)
     char hidden[1024];
     telpher_status status;
 
+    if (a->serve) {
+        tp_exec_temporary_folder();
+    }
     /* NOLINTNEXTLINE(concurrency-mt-unsafe): no driver is loaded, so no thread runs */
     (void)setenv("TELPHER_EXECUTOR", "1", 1);
     if (tp_opencl_vendors_hide(hidden, sizeof(hidden), &hide_err) != TELPHER_OK) {
@@ -61,6 +86,9 @@ load_drivers(struct tp_exec *x, const struct arguments *a, struct tp_error *err)
                 tp_error_text(&hide_err));
     }
     status = tp_opencl_load(&x->cl, err);
+    if (status == TELPHER_OK && a->serve) {
+        restrict_files(a);
+    }
     if (status == TELPHER_OK) {
         status = tp_opencl_inventory_init(&x->cl, a->patterns, a->pattern_count,
                                           &x->inventory, err);
@@ -210,7 +238,7 @@ join_share(struct tp_exec *x, const struct arguments *a)
 }
 
 static int
-run_session(struct tp_exec *x, const struct arguments *a)
+run_session(struct tp_exec *x, struct arguments *a)
 {
     struct tp_error err = {0};
     struct tp_wire_started m;
@@ -225,12 +253,10 @@ run_session(struct tp_exec *x, const struct arguments *a)
     if (exit_status != EX_OK) {
         return exit_status;
     }
+    a->cache.room = room;
     m.status = start_session(x, a, &err);
     if (m.status == TELPHER_OK) {
-        struct tp_exec_cache_params cache = a->cache;
-
-        cache.room = room;
-        x->cache = tp_exec_cache_create(x, &cache);
+        x->cache = tp_exec_cache_create(x, &a->cache);
     }
     if (m.status != TELPHER_OK) {
         text = tp_error_text(&err);
@@ -258,6 +284,7 @@ static const struct option long_options[] = {
     {"peer-address", required_argument, NULL, 'a'},
     {"share", required_argument, NULL, 'h'},
     {"device", required_argument, NULL, 'd'},
+    {"driver-file", required_argument, NULL, 'r'},
     {"quirks", no_argument, NULL, 'q'},
     {"version", no_argument, NULL, 'v'},
     {NULL, 0, NULL, 0},
@@ -304,6 +331,12 @@ take_option(struct arguments *a, int opt)
             return EX_USAGE;
         }
         a->patterns[a->pattern_count++] = optarg;
+        return EX_OK;
+    case 'r':
+        if (a->file_count == FILES_MAX) {
+            return EX_USAGE;
+        }
+        a->files[a->file_count++] = optarg;
         return EX_OK;
     case 'q':
         tp_exec_quirks_print(stdout);

@@ -132,6 +132,12 @@ const char *tp_opencl_error_name(cl_int error);
  *         TELPHER_EXECUTOR is set)
  */
 telpher_status tp_opencl_vendors_hide(char *ret_dir, size_t size, struct tp_error *err);
+/**
+ * Loads the drivers' libraries, for good, without calling them: their folders are known then,
+ * and none of their threads runs. The loader reports those that cannot be loaded. One thread
+ * only, after tp_opencl_vendors_hide().
+ */
+void tp_opencl_vendors_open(void);
 /** Removes the directory of tp_opencl_vendors_hide(); "" is fine. */
 void tp_opencl_vendors_remove(const char *dir);
 

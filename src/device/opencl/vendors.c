@@ -4,6 +4,7 @@
  * .icd file or a library), OPENCL_VENDOR_PATH (ocl-icd) and OCL_ICD_FILENAMES (Khronos).
  */
 #include <dirent.h>
+#include <dlfcn.h>
 #include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -176,6 +177,49 @@ tp_opencl_vendors_hide(char *ret_dir, size_t size, struct tp_error *err)
     (void)setenv("OCL_ICD_VENDORS", ret_dir, 1);
     (void)unsetenv("OPENCL_VENDOR_PATH");
     return TELPHER_OK;
+}
+
+static void
+open_library(const char *name, size_t len)
+{
+    char text[1024];
+
+    if (len > 0 && len < sizeof(text)) {
+        (void)snprintf(text, sizeof(text), "%.*s", (int)len, name);
+        (void)dlopen(text, RTLD_LAZY | RTLD_LOCAL); /* stays */
+    }
+}
+
+static bool
+open_icd(const char *path, const char *name, void *arg)
+{
+    char line[1024];
+
+    if (read_icd(path, line, sizeof(line))) {
+        open_library(line, strcspn(line, " \t\r\n"));
+    }
+    return true;
+}
+
+void
+tp_opencl_vendors_open(void)
+{
+    const char *path = vendors_path(), *list = getenv("OCL_ICD_FILENAMES");
+    struct stat st;
+
+    if (stat(path, &st) == 0 && S_ISDIR(st.st_mode)) {
+        (void)each_icd(path, open_icd, NULL);
+    } else if (ends_with(path, ".icd")) {
+        (void)open_icd(path, path, NULL);
+    } else {
+        open_library(path, strlen(path));
+    }
+    while (list != NULL && *list != '\0') {
+        size_t item = strcspn(list, ":");
+
+        open_library(list, item);
+        list += item + (list[item] == ':');
+    }
 }
 
 static bool

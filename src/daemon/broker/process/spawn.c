@@ -129,7 +129,8 @@ make_arguments(const struct tp_broker *b, const struct tp_broker_session *s,
 {
     const struct tp_daemon_options *o = b->options;
     const char **argv = tp_alloc_array(
-        2 * (o->device.count + TP_DAEMON_LIMIT_COUNT) + 28, sizeof(*argv), "arguments");
+        2 * (o->device.count + o->driver_files.count + TP_DAEMON_LIMIT_COUNT) + 28,
+        sizeof(*argv), "arguments");
     size_t n = 0;
 
     if (argv == NULL) {
@@ -168,6 +169,10 @@ make_arguments(const struct tp_broker *b, const struct tp_broker_session *s,
     for (size_t i = 0; i < o->device.count; i++) {
         argv[n++] = "--device";
         argv[n++] = o->device.items[i];
+    }
+    for (size_t i = 0; i < o->driver_files.count; i++) {
+        argv[n++] = "--driver-file";
+        argv[n++] = o->driver_files.items[i];
     }
     return argv;
 }

@@ -78,6 +78,15 @@ tp_exec_cache_load(struct tp_exec_build *build, const char *options,
     return build->cached;
 }
 
+bool
+tp_exec_cache_folder(const struct tp_exec_cache_params *params, char *ret_folder,
+                     size_t size)
+{
+    return params->folder != NULL && params->folder[0] != '\0' &&
+           snprintf(ret_folder, size, "%s/%s", params->folder, params->room) <
+               (int)size;
+}
+
 struct tp_exec_cache *
 tp_exec_cache_create(struct tp_exec *x, const struct tp_exec_cache_params *params)
 {
@@ -85,9 +94,7 @@ tp_exec_cache_create(struct tp_exec *x, const struct tp_exec_cache_params *param
     struct tp_error err = {0};
     char folder[1024];
 
-    if (params->folder == NULL || params->folder[0] == '\0' ||
-        snprintf(folder, sizeof(folder), "%s/%s", params->folder, params->room) >=
-            (int)sizeof(folder)) {
+    if (!tp_exec_cache_folder(params, folder, sizeof(folder))) {
         return NULL;
     }
     cache = tp_zalloc(sizeof(*cache), "cache");

@@ -20,6 +20,9 @@ struct tp_exec_cache_params {
     uint64_t size_max; /**< [bytes] of the subfolder */
 };
 
+/** Finds the subfolder. @return false: no cache */
+bool tp_exec_cache_folder(const struct tp_exec_cache_params *params, char *ret_folder,
+                          size_t size);
 /** Opens the cache and identifies the drivers, which must be loaded. @return NULL: builds
  *  run without a cache */
 struct tp_exec_cache *tp_exec_cache_create(struct tp_exec *x,

@@ -58,6 +58,12 @@ struct tp_exec_paths;
 
 /** Collects folders of the loaded drivers and their caches. @return NULL: no memory */
 struct tp_exec_paths *tp_exec_paths_create(void);
+/** Creates the caches of the loaded drivers, since only what exists can be allowed. */
+void tp_exec_paths_make_caches(void);
+void tp_exec_paths_destroy(struct tp_exec_paths *paths);
+/** Calls fn(name, arg) for each file or folder of the list, without what the kernel tells. */
+void tp_exec_paths_each(const struct tp_exec_paths *paths,
+                        void (*fn)(const char *name, void *arg), void *arg);
 /** True if a name is in a driver's cache, or the kernel's: never a client's. */
 bool tp_exec_paths_own(const struct tp_exec_paths *paths, const char *name);
 /** True if the call may see this machine's file. */

@@ -16,9 +16,10 @@
 
 #include "base/alloc.h"
 #include "base/compiler.h"
+#include "daemon/cache/cache.h"
 #include "daemon/executor/program/guard_int.h"
 
-enum { OWN_MAX = 16, DRIVERS_MAX = 32 };
+enum { OWN_MAX = 16, DRIVERS_MAX = 64 };
 
 struct tp_exec_paths {
     char *caches[OWN_MAX];
@@ -84,15 +85,28 @@ add(char **list, size_t *count, size_t max, char *name)
     tp_free(name);
 }
 
-static void
-add_cache(struct tp_exec_paths *p, const char *variable, const char *below)
-{
-    const char *value = getenv(variable);
+/* Where drivers keep what they compiled, in the order in which they look. */
+static const struct {
+    const char *variable, *below;
+    const char *library; /* part of its name */
+} caches[] = {{"POCL_CACHE_DIR", "", "pocl"},
+              {"XDG_CACHE_HOME", "/pocl", "pocl"},
+              {"HOME", "/.cache/pocl", "pocl"},
+              {"CUDA_CACHE_PATH", "", "nvidia"},
+              {"HOME", "/.nv/ComputeCache", "nvidia"},
+              {"HOME", "/.cache/neo_compiler_cache", "igdrcl"},
+              {"HOME", "/.cache/mesa_shader_cache", "usticl"},
+              {"HOME", "/.cache/comgr", "amdocl"}};
 
-    if (value != NULL && value[0] == '/' && strcmp(value, "/") != 0) {
-        add(p->caches, &p->cache_count, OWN_MAX,
-            tp_asprintf("paths", "%s%s", value, below));
-    }
+/* @return name of a cache's folder, NULL: its variable is not set */
+static char *
+name_cache(size_t i)
+{
+    const char *value = getenv(caches[i].variable);
+
+    return value != NULL && value[0] == '/' && strcmp(value, "/") != 0
+               ? tp_asprintf("paths", "%s%s", value, caches[i].below)
+               : NULL;
 }
 
 static bool
@@ -148,23 +162,78 @@ add_library(struct dl_phdr_info *info, size_t size, void *arg)
     return 0;
 }
 
+static int
+is_loaded(struct dl_phdr_info *info, size_t size, void *arg)
+{
+    (void)size;
+    return info->dlpi_name != NULL && strstr(info->dlpi_name, arg) != NULL;
+}
+
+void
+tp_exec_paths_make_caches(void)
+{
+    const char *last = "";
+
+    for (size_t i = 0; i < TP_ARRAY_LEN(caches); i++) {
+        char *name = strcmp(caches[i].library, last) != 0 ? name_cache(i) : NULL;
+
+        if (name != NULL &&
+            dl_iterate_phdr(is_loaded, (void *)(uintptr_t)caches[i].library) != 0) {
+            tp_cache_make_folders(name);
+            last = caches[i].library;
+        }
+        tp_free(name);
+    }
+}
+
 struct tp_exec_paths *
 tp_exec_paths_create(void)
 {
     struct tp_exec_paths *p = tp_zalloc(sizeof(*p), "paths");
 
     if (p != NULL) {
-        add_cache(p, "POCL_CACHE_DIR", "");
-        add_cache(p, "CUDA_CACHE_PATH", "");
-        add_cache(p, "XDG_CACHE_HOME", "/pocl");
-        add_cache(p, "HOME", "/.cache/pocl");
-        add_cache(p, "HOME", "/.cache/neo_compiler_cache");
-        add_cache(p, "HOME", "/.cache/mesa_shader_cache");
-        add_cache(p, "HOME", "/.cache/comgr");
-        add_cache(p, "HOME", "/.nv/ComputeCache");
+        for (size_t i = 0; i < TP_ARRAY_LEN(caches); i++) {
+            add(p->caches, &p->cache_count, OWN_MAX, name_cache(i));
+        }
         (void)dl_iterate_phdr(add_library, p);
     }
     return p;
+}
+
+static void
+each(char *const *list, size_t count, void (*fn)(const char *name, void *arg),
+     void *arg)
+{
+    for (size_t i = 0; i < count; i++) {
+        fn(list[i], arg);
+    }
+}
+
+void
+tp_exec_paths_each(const struct tp_exec_paths *p,
+                   void (*fn)(const char *name, void *arg), void *arg)
+{
+    for (size_t i = 0; i < TP_ARRAY_LEN(system_folders); i++) {
+        fn(system_folders[i], arg);
+    }
+    each(p->caches, p->cache_count, fn, arg);
+    each(p->drivers, p->driver_count, fn, arg);
+}
+
+static void
+free_names(char **list, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        tp_free(list[i]);
+    }
+}
+
+void
+tp_exec_paths_destroy(struct tp_exec_paths *p)
+{
+    free_names(p->caches, p->cache_count);
+    free_names(p->drivers, p->driver_count);
+    tp_free(p);
 }
 
 /* ---- calls ---- */

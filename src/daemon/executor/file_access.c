@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Takes from an executor the files of this machine that its drivers do not need, by Landlock.
+ * The guard (program/guard.c) answers compilers' questions during a build; this bounds what
+ * compilers read later, when a kernel is launched, and what kernels on processors read.
+ */
+#include "daemon/executor/file_access.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/landlock.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/compiler.h"
+#include "base/trace/log.h"
+#include "daemon/executor/program/guard_int.h"
+#include "device/opencl/api.h"
+
+#ifndef LANDLOCK_ACCESS_FS_REFER /* headers before Linux 5.19 */
+#define LANDLOCK_ACCESS_FS_REFER (1ULL << 13)
+#endif
+
+enum { REFER_VERSION = 2 }; /* before it, no file can be renamed into another folder */
+
+/* Beside drivers and their caches (guard_paths.c). */
+static const char *const common[] = {"/usr",
+                                     "/sbin",
+                                     "/nix/store",
+                                     "/gnu/store",
+                                     "/etc/ld.so.conf",
+                                     "/etc/ld.so.conf.d",
+                                     "/etc/alternatives",
+                                     "/etc/nvidia",
+                                     "/etc/localtime",
+                                     "/etc/ssl/openssl.cnf",
+                                     "/etc/pki/tls/openssl.cnf",
+                                     "/etc/crypto-policies",
+                                     /* to find other servers by name */
+                                     "/etc/hosts",
+                                     "/etc/host.conf",
+                                     "/etc/gai.conf",
+                                     "/etc/nsswitch.conf",
+                                     "/etc/resolv.conf",
+                                     "/etc/services"};
+
+static void
+allow(int rules, const char *name, uint64_t access)
+{
+    struct landlock_path_beneath_attr rule = {
+        .allowed_access = access,
+        .parent_fd = open(name, O_PATH | O_CLOEXEC),
+    };
+
+    if (rule.parent_fd >= 0) { /* else nothing is there */
+        (void)syscall(SYS_landlock_add_rule, rules, LANDLOCK_RULE_PATH_BENEATH, &rule,
+                      0);
+        (void)close(rule.parent_fd);
+    }
+}
+
+static void
+allow_reading(const char *name, void *rules)
+{
+    if (name != NULL && name[0] != '\0') {
+        allow(*(const int *)rules, name, LANDLOCK_ACCESS_FS_READ_FILE);
+    }
+}
+
+/* Allows what a folder has, but entries of @p hidden and, where those are processes, numbers. */
+static void
+allow_entries(const char *folder, const char *const *hidden, size_t hidden_count,
+              int *rules)
+{
+    DIR *dir = opendir(folder);
+    const struct dirent *entry;
+    char name[PATH_MAX];
+
+    /* NOLINTNEXTLINE(concurrency-mt-unsafe): the stream is this call's own */
+    while (dir != NULL && (entry = readdir(dir)) != NULL) {
+        bool shown = strchr(".0123456789", entry->d_name[0]) == NULL;
+
+        for (size_t i = 0; i < hidden_count; i++) {
+            shown = shown && strcmp(entry->d_name, hidden[i]) != 0;
+        }
+        if (shown) {
+            (void)snprintf(name, sizeof(name), "%s/%s", folder, entry->d_name);
+            allow_reading(name, rules);
+        }
+    }
+    if (dir != NULL) {
+        (void)closedir(dir);
+    }
+}
+
+/* Device files and what the kernel tells of the machine and of this process. Not memory that
+ * programs share by name, nor the kernel's memory and log, nor other processes. */
+static void
+allow_kernels(int *rules)
+{
+    static const char *const devices[] = {"shm", "mqueue", "mem", "kmem", "port", "kmsg"};
+    static const char *const facts[] = {"kcore", "kmsg", "kpagecgroup", "kpagecount",
+                                        "kpageflags", "self", "thread-self", "keys"};
+
+    allow_entries("/dev", devices, TP_ARRAY_LEN(devices), rules);
+    allow_entries("/proc", facts, TP_ARRAY_LEN(facts), rules);
+    allow_reading("/sys", rules);
+    /* stays open: else the kernel may make the folder anew, which no rule knows */
+    (void)open("/proc/self", O_PATH | O_CLOEXEC);
+    allow_reading("/proc/self", rules);
+}
+
+/* The executor's own folder: sanitizers and tracers read the program. */
+static void
+allow_program(int *rules)
+{
+    char name[PATH_MAX];
+    ssize_t len = readlink("/proc/self/exe", name, sizeof(name) - 1);
+    char *slash;
+
+    name[len > 0 ? len : 0] = '\0';
+    slash = strrchr(name, '/');
+    if (slash != NULL && slash != name) {
+        *slash = '\0';
+        allow_reading(name, rules);
+    }
+}
+
+/* Folders that the environment names, with colons between. */
+static void
+allow_list(const char *variable, int *rules)
+{
+    const char *list = getenv(variable); /* NOLINT(concurrency-mt-unsafe): one thread */
+    char name[PATH_MAX];
+
+    while (list != NULL && *list != '\0') {
+        int len = (int)strcspn(list, ":;");
+
+        if (len > 1 && len < (int)sizeof(name)) { /* not "/" */
+            (void)snprintf(name, sizeof(name), "%.*s", len, list);
+            allow_reading(name, rules);
+        }
+        list += len + (list[len] != '\0');
+    }
+}
+
+static bool
+allow_all(int *rules, const char *const *more, size_t more_count)
+{
+    struct tp_exec_paths *paths;
+
+    tp_exec_paths_make_caches();
+    paths = tp_exec_paths_create();
+    if (paths == NULL) {
+        return false;
+    }
+    allow(*rules, "/", LANDLOCK_ACCESS_FS_REFER);
+    tp_exec_paths_each(paths, allow_reading, rules);
+    tp_exec_paths_destroy(paths);
+    for (size_t i = 0; i < TP_ARRAY_LEN(common); i++) {
+        allow_reading(common[i], rules);
+    }
+    allow_kernels(rules);
+    allow_program(rules);
+    allow_list("LD_LIBRARY_PATH", rules);
+    allow_list("OCL_ICD_VENDORS", rules);
+    allow_list("OPENCL_VENDOR_PATH", rules);
+    allow_list("TMPDIR", rules);
+    for (size_t i = 0; i < more_count; i++) {
+        allow_reading(more[i], rules);
+    }
+    return true;
+}
+
+void
+tp_exec_restrict_files(const char *const *more, size_t more_count)
+{
+    const struct landlock_ruleset_attr attr = {
+        .handled_access_fs = LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_REFER};
+    long version = syscall(SYS_landlock_create_ruleset, NULL, 0,
+                           LANDLOCK_CREATE_RULESET_VERSION);
+    int rules;
+
+    for (size_t i = 0; i < more_count; i++) {
+        if (strcmp(more[i], "/") == 0) {
+            return;
+        }
+    }
+    rules = version < REFER_VERSION
+                ? -1
+                : (int)syscall(SYS_landlock_create_ruleset, &attr, sizeof(attr), 0);
+    if (rules < 0 || !allow_all(&rules, more, more_count) ||
+        prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
+        syscall(SYS_landlock_restrict_self, rules, 0) != 0) {
+        tp_info("executor",
+                "kernels may read what this user may: the system has no Landlock of "
+                "Linux 5.19");
+    }
+    if (rules >= 0) {
+        (void)close(rules);
+    }
+}
+
+/* ---- temporary files ---- */
+
+static bool
+is_set(const char *variable)
+{
+    const char *value = getenv(variable); /* NOLINT(concurrency-mt-unsafe) */
+
+    return value != NULL && value[0] == '/';
+}
+
+void
+tp_exec_temporary_folder(void)
+{
+    const char *outer = getenv("TMPDIR"); /* NOLINT(concurrency-mt-unsafe) */
+    char name[PATH_MAX];
+    struct stat st;
+    int len = snprintf(name, sizeof(name), "%s/telpher-%u",
+                       outer != NULL && outer[0] == '/' ? outer : "/tmp",
+                       (unsigned)geteuid());
+
+    if (len < 0 || (size_t)len >= sizeof(name) ||
+        (mkdir(name, 0700) != 0 && errno != EEXIST) || lstat(name, &st) != 0) {
+        tp_warn("executor", "cannot make the folder %s for temporary files: %s", name,
+                strerrordesc_np(errno));
+    } else if (!S_ISDIR(st.st_mode) || st.st_uid != geteuid() ||
+               (st.st_mode & 077) != 0) {
+        tp_warn("executor",
+                "%s is not used for temporary files: it is no folder of this user alone; "
+                "remove it",
+                name);
+    } else {
+        /* NOLINTBEGIN(concurrency-mt-unsafe): one thread */
+        (void)setenv("TMPDIR", name, 1);
+        if (!is_set("HOME") && !is_set("XDG_CACHE_HOME")) {
+            (void)setenv("XDG_CACHE_HOME", name, 1); /* else drivers use /tmp itself */
+        }
+        /* NOLINTEND(concurrency-mt-unsafe) */
+    }
+}
