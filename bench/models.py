@@ -5,6 +5,7 @@
 Each measurement is one `telpher launch`. All ways run once in each round, in another order each time, so that a change of the
 machine's load reaches all of them. Figures are medians over the rounds.
 """
+import importlib.util
 import json
 import os
 import random
@@ -21,9 +22,10 @@ import telpher_bench_arguments as arguments  # noqa: E402
 
 USAGE = """Usage: telpher-bench models [OPTION]...
 Figures 11 to 17 and Table 1 of "Accelerating Communication for Parallel Programming Models on GPU
-Systems": objects, adaptive MPI and Python with buffers of a device, each direct (D) and staged
-through host memory (H), in turns. Latency and bandwidth between two processes; Jacobi's method on
-a cube, whose edge grows with the processes (weak) or does not (strong).
+Systems": objects by entry methods and by channels, adaptive MPI, and Python by channels of ranks
+and of objects, with buffers of a device, each direct (D) and staged through host memory (H), in
+turns. Latency and bandwidth between two processes; Jacobi's method on a cube, whose edge grows with
+the processes (weak) or does not (strong).
 
   --figures LIST     of 11 (latency), 13 (bandwidth), 15 (Jacobi by objects), 16 (by MPI), 17 (by
                      Python); between two hosts 11 and 13 are the paper's 12 and 14 (all)
@@ -48,9 +50,11 @@ a cube, whose edge grows with the processes (weak) or does not (strong).
 FOLDER = os.path.dirname(os.path.abspath(__file__))
 TOP = os.path.normpath(os.path.join(FOLDER, "..", ".."))
 BENCH, TELPHER = os.path.join(TOP, "bin", "telpher-bench"), os.path.join(TOP, "bin", "telpher")
-MODELS = {"objects": "Objects", "mpi": "Adaptive MPI", "python": "Python"}
+MODELS = {"entries": "Objects, entries", "channels": "Objects, channels", "mpi": "Adaptive MPI", "python": "Python, ranks",
+          "python objects": "Python, objects"}
+RUNTIMES = {"entries": "entry", "channels": "object", "mpi": "mpi", "python": "telpher", "python objects": "objects"}
 PATTERNS = {"11": "latency", "13": "bw"}
-JACOBI = {"15": "objects", "16": "mpi", "17": "python"}
+JACOBI = {"15": ["entries", "channels"], "16": ["mpi"], "17": ["python"]}
 STEP = re.compile(r"([0-9.]+) us a step[,:] (exact|equal)")
 EAGER = 8192  # bytes up to which a message travels at once
 
@@ -150,9 +154,9 @@ class Namespaces:
 def pattern_program(args, pattern, model, staged):
     sizes = ["-d", args.device, "-m", args.message_size, "-i", str(args.iterations), "-f", "json"]
     places = [] if args.device == "host" else ["D", "D"]
-    if model == "python":
-        return [BENCH, "python", pattern, "-r", "telpher" + "_host" * staged, *sizes]
-    runtime = ["-r", ("entry" if model == "objects" else "mpi") + "_host" * staged]
+    runtime = ["-r", RUNTIMES[model] + "_host" * staged]
+    if model.startswith("python"):
+        return [BENCH, "python", pattern, *runtime, *sizes]
     sizes = sizes[2:] if args.device == "host" else sizes
     return [BENCH, pattern, *runtime, *(["--mpi", args.module] if model == "mpi" else []), *sizes, *places]
 
@@ -164,7 +168,8 @@ def jacobi_program(args, model, staged, edge):
     stage = ["-s"] if staged else []
     if model == "mpi":
         return [args.jacobi_mpi, *stage, str(edge), str(args.steps)]
-    return [os.path.join(args.binaries, "08_jacobi_objects"), "-c", *stage, "-k", args.device, str(edge + 2), str(args.steps)]
+    channels = ["-c"] if model == "channels" else []
+    return [os.path.join(args.binaries, "08_jacobi_objects"), *channels, *stage, "-k", args.device, str(edge + 2), str(args.steps)]
 
 
 def measure_pattern(args, figure, model, staged):
@@ -173,12 +178,13 @@ def measure_pattern(args, figure, model, staged):
     return [((figure, model, staged, row["bytes"]), row["median"]) for row in rows if row.get("bytes") and "median" in row]
 
 
-def measure_jacobi(args, figure, staged, ranks, weak):
+def measure_jacobi(args, figure, model, staged, ranks, weak):
     edge = round(args.edge * ranks ** (1 / 3)) if weak else args.edge
-    found = STEP.search(launched(args, ranks, jacobi_program(args, JACOBI[figure], staged, edge)))
+    found = STEP.search(launched(args, ranks, jacobi_program(args, model, staged, edge)))
     if not found:
         raise Failed(f"figure {figure}: the result is not exact")
-    return [((figure, "weak" if weak else "strong", staged, ranks), float(found.group(1)))]
+    what = ("weak" if weak else "strong") + (f", {model}" if len(JACOBI[figure]) > 1 else "")
+    return [((figure, what, staged, ranks), float(found.group(1)))]
 
 
 def tasks(args):
@@ -188,7 +194,8 @@ def tasks(args):
             if figure in PATTERNS:
                 todo += [(measure_pattern, figure, model, staged) for model in args.models]
             else:
-                todo += [(measure_jacobi, figure, staged, ranks, weak) for ranks in args.ranks for weak in (False, True)]
+                todo += [(measure_jacobi, figure, model, staged, ranks, weak) for model in JACOBI[figure] for ranks in args.ranks
+                         for weak in (False, True)]
     return todo
 
 
@@ -253,7 +260,7 @@ def show(args, results):
         keys = {key[1:] for key in results if key[0] == figure}
         whats, xs = sorted({key[0] for key in keys}), sorted({key[2] for key in keys})
         name = f"{PATTERNS[figure]}, {'MB/s' if figure == '13' else 'us'}" if figure in PATTERNS \
-            else f"Jacobi, {MODELS[JACOBI[figure]]}, us a step"
+            else f"Jacobi, {MODELS[JACOBI[figure][0]].split(',')[0]}, us a step"
         print(f"\nFigure {int(figure) + (figure in PATTERNS and args.hosts)}: {name}, {args.device} memory, {args.network.title}\n")
         columns = [(what, staged) for what in whats for staged in (True, False)]
         print("| | " + " | ".join(f"{MODELS.get(what, what)} {'HD'[not staged]}" for what, staged in columns) + " |\n|---|" + "---|" * len(columns))
@@ -325,6 +332,9 @@ def measure_all(args):
         with tempfile.TemporaryDirectory() as folder:
             if not build_module(args, folder):
                 args.models.remove("mpi")
+            if importlib.util.find_spec("greenlet") is None:
+                say("no channels of Python's objects: they need the package greenlet")
+                args.models.remove("python objects")
             results, lost = measure(args)
     finally:
         args.network.close()

@@ -331,7 +331,8 @@ def draw_suite(plt, files, _):
 
 # ---- models: objects, MPI and Python with device memory ----
 
-MODEL_COLOURS = {"objects": 0, "mpi": 1, "python": 2, "weak": 3, "strong": 4}
+MODEL_COLOURS = {"entries": 0, "channels": 5, "mpi": 1, "python": 2, "python objects": 4, "weak": 3, "strong": 4, "weak, entries": 3,
+                 "strong, entries": 4, "weak, channels": 1, "strong, channels": 0}
 JACOBI_TITLES = {15: "objects", 16: "adaptive MPI", 17: "Python"}
 
 

@@ -21,9 +21,9 @@ USAGE = """Usage: mpirun -n N telpher-bench python PATTERN -r mpi4py [OPTION]...
        telpher launch -n 2 -- telpher-bench python PATTERN [OPTION]...
 PATTERN: latency, bw, bibw; with mpi4py also allgather, allreduce, alltoall, bcast, gather, reduce, scatter.
 
-  -r, --runtime NAME    telpher, mpi4py; with _host behind it, copies to and from host memory around
-                        each call (telpher)
-  -d, --device KIND     where the buffers are. telpher: host, opencl, cuda, sim; mpi4py: host, cuda (of
+  -r, --runtime NAME    telpher (channels of ranks), objects (channels of objects), mpi4py; with _host
+                        behind it, copies to and from host memory around each call (telpher)
+  -d, --device KIND     where the buffers are. telpher, objects: host, opencl, cuda, sim; mpi4py: host, cuda (of
                         cupy), sycl (unified shared memory of dpctl) (host)
   -m, --message-size [MIN:]MAX  bytes, or 64K, 1M (1:1M)
   -i, --iterations N    (1000, 100 above 8 KiB)
@@ -182,7 +182,55 @@ class Telpher:
         raise Refused(f"Telpher's Python has no {name}; use -r mpi4py")
 
 
-RUNTIMES = {"telpher": Telpher, "mpi4py": Mpi}
+class Objects(Telpher):
+    """Channels of objects; made in a method that may wait, of one object in each of two processes."""
+
+    def __init__(self, chare):
+        mdr = load("telpher.mdr")
+        self.job, self.name = mdr.charm.context, "telpher"
+        self.rank, self.size = chare.thisIndex[0], mdr.charm.numPes()
+        self.channel, self.meeting = (mdr.Channel(chare, chare.thisProxy[1 - self.rank]) for _ in range(2))
+
+    def barrier(self):
+        self.meeting.send(self.rank)
+        self.meeting.recv()
+
+    def begin_send(self, buffer, _peer):
+        self.channel.send(buffer)
+
+    def begin_recv(self, buffer, _peer):
+        self.channel.post(buffer)
+        return self.channel
+
+    def wait(self, requests):
+        for channel in requests:
+            if channel is not None:
+                channel.recv()
+
+
+RUNTIMES = {"telpher": Telpher, "objects": Objects, "mpi4py": Mpi}
+
+
+def run_objects(args):
+    """Measures in a method of one object in each process."""
+    mdr = load("telpher.mdr")
+    load("greenlet")
+
+    class End(mdr.Chare):
+        @mdr.coro
+        def run(self):
+            try:
+                measure_all(args, Objects(self))
+            except Refused as refused:
+                refuse(refused)
+
+    def main(_arguments):
+        if mdr.charm.numPes() != 2:
+            refuse(f"-r objects is for 2 processes, this job has {mdr.charm.numPes()}")
+        mdr.Array(End, 2).run(awaitable=True).get()
+        mdr.charm.exit()
+
+    mdr.charm.start(main)
 
 
 # ---- patterns ----
@@ -321,12 +369,7 @@ def parse_args():
     return args
 
 
-def main():
-    if "-h" in sys.argv[1:] or "--help" in sys.argv[1:]:
-        sys.stdout.write(USAGE)
-        return
-    args = parse_args()
-    runtime = RUNTIMES[args.runtime.removesuffix("_host")]()
+def measure_all(args, runtime):
     if args.device not in runtime.memories:
         raise Refused(f"-r {args.runtime} has no -d {args.device}, but {', '.join(runtime.memories)}")
     if runtime.size < 2 or (args.pattern in PAIRS and runtime.size != 2):
@@ -344,10 +387,26 @@ def main():
     runtime.barrier()
 
 
+def main():
+    if "-h" in sys.argv[1:] or "--help" in sys.argv[1:]:
+        sys.stdout.write(USAGE)
+        return
+    args = parse_args()
+    runtime = RUNTIMES[args.runtime.removesuffix("_host")]
+    if runtime is Objects:
+        run_objects(args)
+    else:
+        measure_all(args, runtime())
+
+
+def refuse(refused):
+    sys.stderr.write(f"telpher-bench: python: {refused}\n")
+    sys.stderr.flush()
+    os._exit(1)  # no MPI_Finalize, in which the other ranks would wait for this one
+
+
 if __name__ == "__main__":
     try:
         main()
-    except Refused as refused:
-        sys.stderr.write(f"telpher-bench: python: {refused}\n")
-        sys.stderr.flush()
-        os._exit(1)  # no MPI_Finalize, in which the other ranks would wait for this one
+    except Refused as error:
+        refuse(error)

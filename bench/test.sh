@@ -398,7 +398,7 @@ models() {
     expect 0 "$bench" models --help
     expect 2 "$bench" models --figures 12
     expect 2 "$bench" models --ranks two
-    for way in entry entry_host; do
+    for way in entry entry_host object object_host; do
         expect 0 "$bench" latency -r "$way" -c -i 10 -x 2 -m 64:128
         test "$(grep -Ec '^(64|128) .*[0-9]$' "$dir/out")" -eq 2 || die "rows of $way"
     done
@@ -410,7 +410,7 @@ models() {
         grep -q "^Figure $figure: " "$dir/out" || die "no figure $figure"
         grep -q "\"figure\": $figure," "$dir/models.json" || die "no results of figure $figure"
     done
-    grep -Eq '^\| latency \|( [0-9.]+ to [0-9.]+ \|){2,3}$' "$dir/out" || die "no Table 1"
+    grep -Eq '^\| latency \|( [0-9.]+ to [0-9.]+ \|){3,5}$' "$dir/out" || die "no Table 1"
     ! python3 -c 'import matplotlib' 2>/dev/null || {
         expect 0 "$bench" plot "$dir/models.json" -o "$dir/models.svg"
         grep -q 'Figure 15' "$dir/models.svg" || die "no panel"
@@ -432,7 +432,9 @@ python() {
     python3 -c 'import telpher' 2>/dev/null || { echo "skipped: python3 cannot load the package telpher"; exit 77; }
     expect 1 env -u TELPHER_RANK "$bench" python latency
     grep -q 'no rank: start this by' "$dir/err" || die "no word about the launcher"
-    for runtime in telpher telpher_host; do
+    runtimes="telpher telpher_host"
+    ! python3 -c 'import greenlet' 2>/dev/null || runtimes="$runtimes objects objects_host"
+    for runtime in $runtimes; do
         for pattern in latency bw bibw; do
             expect 0 "$top/bin/telpher" launch -n 2 -- "$bench" python "$pattern" -r "$runtime" -d sim -m 64:128 -i 4 -W 4 -c
             test "$(grep -Ec '^(64|128) +([0-9.]+ +){3}Pass$' "$dir/out")" -eq 2 || die "rows of $pattern, $runtime"

@@ -185,10 +185,11 @@ const struct bench_mpi *ranks_mpi_load(const char *name);
 extern const struct ranks_way ranks_store_way, ranks_socket_way; /* floors */
 /** Calls of NCCL and NVSHMEM between GPUs. */
 extern const struct ranks_way ranks_nccl_way, ranks_nvshmem_way;
-extern const struct ranks_way ranks_entry_way; /* entry methods of objects */
-/** The device's content by host memory, around a channel, messages or entry methods. */
+/** Entry methods of objects, and a channel between two. */
+extern const struct ranks_way ranks_entry_way, ranks_object_way;
+/** The device's content by host memory, around a channel, messages or one of these two. */
 extern const struct ranks_way ranks_channel_host_way, ranks_msg_host_way,
-    ranks_entry_host_way;
+    ranks_entry_host_way, ranks_object_host_way;
 extern const struct ranks_job ranks_telpher_job, ranks_mpi_job;
 
 /** Says what failed, with the rank, and ends the program. */

@@ -1,24 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The way of message-driven objects: an object in each of two processes invokes an entry method of
- * the other with a buffer, and the post entry names where the buffer arrives.
+ * The ways of message-driven objects, one in each of two processes: an entry method of the other is
+ * invoked with a buffer, and its post entry names where the buffer arrives; or a channel joins them.
  */
 #include "bench/ranks/ranks_core.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-#include <telpher/mdr.h>
+#include <telpher/mdr_dynamic.h>
 
 enum { READY, TAKE, ENTRIES };
 
 struct entry_way {
     struct ranks_pair *pair;
     telpher_mdr *mdr;
-    telpher_mdr_array group;
+    telpher_mdr_call own; /* this process's object */
+    telpher_mdr_channel channel; /* to the other's */
     bool ready;
-    unsigned posted, came, sending, window;
+    unsigned posted, wanted, came, sending, window;
     uint8_t *places; /* of the window's messages */
+    void *
+        *receives; /* memory of receives from the channel; NULL: entries are invoked */
 };
 
 static void
@@ -26,7 +29,9 @@ note_group(telpher_mdr_call *call)
 {
     struct entry_way *w = telpher_mdr_user(call->mdr);
 
-    w->group = call->array;
+    w->own = *call;
+    w->channel.array = call->array;
+    w->channel.index.at[0] = (int32_t)w->pair->peer;
     w->ready = true;
 }
 
@@ -34,9 +39,11 @@ static void
 post(telpher_mdr_call *call)
 {
     struct entry_way *w = telpher_mdr_user(call->mdr);
-    size_t place = w->posted++ % w->window * w->pair->work.stride;
+    unsigned slot = w->posted++ % w->window;
 
-    call->buffers[0].data = w->places + place;
+    call->buffers[0].data = w->receives != NULL
+                                ? w->receives[slot]
+                                : w->places + slot * w->pair->work.stride;
 }
 
 static void
@@ -81,7 +88,7 @@ turn(const struct entry_way *w)
 }
 
 static void
-entry_open(struct ranks_pair *p)
+open_objects(struct ranks_pair *p, bool channel)
 {
     struct entry_way *w = calloc(1, sizeof(*w));
     uint32_t number;
@@ -91,12 +98,29 @@ entry_open(struct ranks_pair *p)
     w->window = (unsigned)p->o->window;
     w->places = p->in;
     p->way = w;
+    if (channel) {
+        w->receives = calloc(w->window, sizeof(*w->receives));
+        ranks_check(p, w->receives != NULL ? TELPHER_OK : TELPHER_ERR_NO_MEMORY,
+                    "memory");
+    }
     ranks_check(p, telpher_mdr_create(p->ctx, &w->mdr, NULL), "telpher_mdr_create");
     ranks_check(p, telpher_mdr_class_register(w->mdr, &objects, &number), "class");
     ranks_check(p, telpher_mdr_begin(w->mdr, run_main, w), "telpher_mdr_begin");
     while (!w->ready) {
         turn(w);
     }
+}
+
+static void
+entry_open(struct ranks_pair *p)
+{
+    open_objects(p, false);
+}
+
+static void
+channel_open(struct ranks_pair *p)
+{
+    open_objects(p, true);
 }
 
 static void
@@ -108,6 +132,7 @@ entry_close(struct ranks_pair *p)
     telpher_mdr_exit(w->mdr, TELPHER_OK);
     (void)telpher_mdr_turn(w->mdr);
     telpher_mdr_destroy(w->mdr);
+    free(w->receives);
     free(w);
 }
 
@@ -126,22 +151,35 @@ entry_begin_send(struct ranks_pair *p, int i, const void *src, size_t len)
 {
     struct entry_way *w = p->way;
     const telpher_msg_buffer buffer = {(void *)(uintptr_t)src, len};
-    const telpher_mdr_index to = {{(int32_t)p->peer, 0, 0}};
     const telpher_xfer_params xfer = {
         .struct_size = sizeof(xfer), .on_done = note_sent, .user = w};
     uint64_t number = (uint64_t)i;
 
     w->sending++;
+    if (w->receives != NULL) {
+        ranks_check(p,
+                    telpher_mdr_channel_send(&w->own, &w->channel, &number,
+                                             sizeof(number), &buffer, 1, &xfer),
+                    "telpher_mdr_channel_send");
+        return;
+    }
     ranks_check(p,
-                telpher_mdr_invoke(w->mdr, &w->group, to, TAKE, &number, sizeof(number),
-                                   &buffer, 1, &xfer),
+                telpher_mdr_invoke(w->mdr, &w->channel.array, w->channel.index, TAKE,
+                                   &number, sizeof(number), &buffer, 1, &xfer),
                 "telpher_mdr_invoke");
 }
 
 static void
 entry_begin_recv(struct ranks_pair *p, int i, void *dst, size_t len)
 {
-    (void)p, (void)i, (void)dst, (void)len;
+    struct entry_way *w = p->way;
+
+    (void)i, (void)len;
+    if (w->receives != NULL) {
+        w->receives[w->wanted++ % w->window] = dst;
+        ranks_check(p, telpher_mdr_channel_recv(&w->own, &w->channel, TAKE),
+                    "telpher_mdr_channel_recv");
+    }
 }
 
 static void
@@ -164,3 +202,11 @@ const struct ranks_way ranks_entry_way = {.name = "entry",
                                           .begin_send = entry_begin_send,
                                           .begin_recv = entry_begin_recv,
                                           .wait_all = entry_wait_all};
+const struct ranks_way ranks_object_way = {.name = "object",
+                                           .title = "Channel of Objects",
+                                           .job = &ranks_telpher_job,
+                                           .open = channel_open,
+                                           .close = entry_close,
+                                           .begin_send = entry_begin_send,
+                                           .begin_recv = entry_begin_recv,
+                                           .wait_all = entry_wait_all};

@@ -198,9 +198,9 @@ list_options(struct cli_option *at, struct ranks_options *o,
             "mpi (under its mpirun), mpi_host (an MPI with copies to and\nfrom host "
             "memory around it), ampi\n(adaptive MPI), channel, msg (to a "
             "handler),\nmsg2 (metadata first, "
-            "as in the paper), put (notified), entry (method of an\nobject); "
-            "channel_host, "
-            "msg_host, entry_host: with staging;\nnccl, nvshmem: between GPUs, by "
+            "as in the paper), put (notified), entry (method of an\nobject), object (a "
+            "channel between two objects);\nchannel_host, msg_host, entry_host, "
+            "object_host: with staging;\nnccl, nvshmem: between GPUs, by "
             "their libraries; floors: store, socket",
             way, read_way),
         CLI_TEXT(0, "mpi", "NAME",

@@ -132,6 +132,12 @@ entry_open(struct ranks_pair *p)
     staging_open(p, "entry");
 }
 
+static void
+object_open(struct ranks_pair *p)
+{
+    staging_open(p, "object");
+}
+
 /* The memory goes with the context, which drivers may still know it by. */
 static void
 staging_close(struct ranks_pair *p)
@@ -213,6 +219,15 @@ const struct ranks_way ranks_entry_host_way = {.name = "entry_host",
                                                .begin_send = staging_begin_send,
                                                .begin_recv = staging_begin_recv,
                                                .wait_all = msg_wait_all};
+const struct ranks_way ranks_object_host_way = {.name = "object_host",
+                                                .title =
+                                                    "Host-Staging Channel of Objects",
+                                                .job = &ranks_telpher_job,
+                                                .open = object_open,
+                                                .close = staging_close,
+                                                .begin_send = staging_begin_send,
+                                                .begin_recv = staging_begin_recv,
+                                                .wait_all = channel_wait_all};
 const struct ranks_way ranks_mpi_host_way = {.name = "mpi_host",
                                              .title = "Host-Staging MPI",
                                              .job = &ranks_mpi_job,
