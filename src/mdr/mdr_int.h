@@ -14,6 +14,7 @@
 #include "base/container/list.h"
 #include "base/container/map.h"
 #include "base/os/light.h"
+#include "mdr/checkpoint/parts.h"
 #include "mdr/message_int.h"
 
 enum {
@@ -21,7 +22,6 @@ enum {
     TP_MDR_CONTROL_HANDLER = TELPHER_HANDLERS - 7, /**< in any order, without */
     TP_MDR_OPS = 64,
     TP_MDR_ERROR_BYTES = 400,
-    TP_MDR_FOLDER_BYTES = 960,
     TP_MDR_PRIORITIES = 256,
 };
 

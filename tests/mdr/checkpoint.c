@@ -7,6 +7,7 @@
  */
 #include "../comm/memory.h"
 
+#include <glob.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -256,6 +257,20 @@ refused(telpher_mdr_call *call, telpher_status status, const char *text)
     }
 }
 
+static size_t
+count_parts(void)
+{
+    char pattern[80];
+    glob_t found = {.gl_pathc = 0};
+    size_t count;
+
+    (void)snprintf(pattern, sizeof(pattern), "%s/*.*", folder);
+    (void)glob(pattern, 0, NULL, &found);
+    count = found.gl_pathc;
+    globfree(&found);
+    return count;
+}
+
 static void
 main_refused(telpher_mdr_call *call)
 {
@@ -270,6 +285,7 @@ main_refused(telpher_mdr_call *call)
                           0, NULL, 0, NULL));
     refused(call, TELPHER_ERR_INVALID,
             "object (4, 0, 0) of class block cannot be saved: an entry of it waits");
+    MUST(count_parts() == 2); /* process 0 removed its part, the older ones stay */
     OK(telpher_mdr_array_create(call->mdr, 1, 1, extent, NULL, 0, &array));
     refused(call, TELPHER_ERR_INVALID, "cannot be saved");
     telpher_mdr_exit(call->mdr, TELPHER_OK);

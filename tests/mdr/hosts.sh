@@ -1,16 +1,26 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# usage: hosts.sh TELPHER MDR_RESTART
+# usage: hosts.sh TELPHER MDR_RESTART [KILLS [SEED]]
+#        hosts.sh TELPHER AMPI_MIGRATE
 # A job on two hosts without a shared folder loses one of them and goes on, with the exact result, from the parts of the
 # checkpoint that the other host has copies of. The hosts are namespaces of this machine, each with a /dev/shm of its own:
 #
 #     here: telpher launch, host a (10.79.0.1 on lo; 10.79.1.1)  ---- veth ----  host b (10.79.1.2)
 #
 # Host b is lost at once: its link goes down, so that no rank sees its connections end, and all of its processes are
-# killed. Once it is the host of the last ranks, once that of rank 0.
+# killed. Once it is the host of the last ranks, once that of rank 0. With KILLS no host is lost, but so many times a rank of
+# either host is killed at a random moment.
 set -u
 telpher=$(realpath "$1")
 program=$(realpath "$2")
+kills=${3:-0}
+if [[ $program == *ampi* ]]; then
+    export TELPHER_AMPI_MIGRATE=yes MIGRATE_PAUSE_MS=100
+    arguments="100 in_memory +vp 6" exact="6 ranks, . processes, 100 steps, 6 moves: exact" saves=5
+else
+    arguments="$kills ${4:-1} 50" exact="processes go on from epoch (1[0-9]|[2-3][0-9])" saves=12
+    ((kills == 0)) || exact="processes go on from epoch [1-9]"
+fi
 
 if [ "${INSIDE:-}" != yes ]; then
     unshare --net --mount --propagation private true 2>/dev/null || {
@@ -72,6 +82,16 @@ lose_b() {
     ip link del veth-a
 }
 
+# Whether this host has a part of so many checkpoints or of a later one, whose number stands before its 16 random bits.
+has_saved() {
+    local part name
+    for part in /dev/shm/telpher-restart-*/*.mdr; do
+        name=${part##*/}
+        [[ ! $name =~ ^[0-9]+- ]] || ((${name%%-*} >> 16 < $1)) || return 0
+    done
+    return 1
+}
+
 # Starts a job, loses b when several checkpoints were written, and looks at the result.
 run() {
     local hosts=$1 shrink=$2 pid parts
@@ -79,22 +99,24 @@ run() {
     : >"$work/out"
     # shellcheck disable=SC2086
     timeout 200 "$telpher" launch -n 4 -H "$hosts" --root-host 10.79.0.1 --transports tcp --restart 20 $shrink -- \
-        "$program" 0 1 50 >"$work/out" 2>&1 &
+        "$program" $arguments >"$work/out" 2>&1 &
     pid=$!
-    until ls /dev/shm/telpher-restart-*/12-*.mdr >/dev/null 2>&1 || ! kill -0 $pid 2>/dev/null; do
+    until has_saved $saves || ! kill -0 $pid 2>/dev/null; do
         sleep 0.05
     done
     for parts in /dev/shm/telpher-restart-*; do
+        ((kills == 0)) || break # the job may have ended
         [ "$(cat "$parts/.place")" != "$(cat "/proc/$(cat "$work/b")/root$parts/.place")" ] ||
             echo "the hosts share a folder" >>"$work/out"
     done
-    lose_b
-    echo "host b is lost" >>"$work/out"
+    if ((kills == 0)); then
+        lose_b
+        echo "host b is lost" >>"$work/out"
+    fi
     wait $pid
     cat "$work/out"
-    if ! grep -q "result exact" "$work/out" || ! grep -q "host b does not answer" "$work/out" ||
-        grep -q "share a folder" "$work/out" ||
-        ! grep -Eq "processes go on from epoch (1[0-9]|[2-3][0-9])" "$work/out"; then
+    if ! grep -q "exact" "$work/out" || grep -q "share a folder" "$work/out" || ! grep -Eq "$exact" "$work/out" ||
+        { ((kills == 0)) && ! grep -q "host b does not answer" "$work/out"; }; then
         echo "hosts $hosts $shrink: FAILED"
         exit 1
     fi
@@ -102,6 +124,7 @@ run() {
         echo "the folder was left behind"
         exit 1
     fi
+    ((kills == 0)) || lose_b
 }
 
 run localhost,b ""

@@ -318,8 +318,12 @@ run_main(telpher_mdr_call *call)
             at.epoch++;
             status = telpher_mdr_checkpoint(call, NULL, &at, sizeof(at));
         }
-        if (status != TELPHER_OK) { /* a process died */
+        if (status !=
+            TELPHER_OK) { /* a process died, which ends the run, or saving failed */
             fprintf(stderr, "%s\n", telpher_mdr_last_error(call->mdr));
+            if (status == TELPHER_ERR_IO) {
+                telpher_mdr_exit(call->mdr, status);
+            }
             return;
         }
     }

@@ -117,6 +117,12 @@ tp_mdr_ask_all(telpher_mdr *mdr, struct tp_mdr_save *s, void *found, size_t each
 static telpher_status
 found_create(telpher_mdr *mdr, struct tp_mdr_found **ret_found)
 {
+    if (mdr->size > TP_MDR_PARTS_MAX) {
+        return tp_mdr_error(mdr, TELPHER_ERR_LIMIT,
+                            "a checkpoint has at most %d parts, not one for each of %u "
+                            "processes: start fewer",
+                            TP_MDR_PARTS_MAX, mdr->size);
+    }
     *ret_found = tp_alloc_array(mdr->size, sizeof(**ret_found), "mdr checkpoint");
     return *ret_found != NULL
                ? TELPHER_OK
@@ -138,7 +144,16 @@ save_all(telpher_mdr *mdr, struct tp_mdr_save *s, const struct tp_mdr_found *fou
     }
     if (status == TELPHER_OK) {
         s->step = TP_MDR_REMOVE;
-        status = tp_mdr_ask_all(mdr, s, NULL, 0);
+        return tp_mdr_ask_all(mdr, s, NULL, 0);
+    }
+    if (!mdr->exiting) {
+        char text[TP_MDR_ERROR_BYTES];
+
+        /* else each attempt on a host without memory would leave more behind */
+        memcpy(text, mdr->error, sizeof(text));
+        s->step = TP_MDR_DROP;
+        (void)tp_mdr_ask_all(mdr, s, NULL, 0);
+        memcpy(mdr->error, text, sizeof(text));
     }
     return status;
 }
@@ -165,7 +180,7 @@ telpher_mdr_checkpoint(telpher_mdr_call *call, const char *folder, const void *d
         status = tp_mdr_find_newest(mdr, folder, found, &newest);
     }
     if (status == TELPHER_OK) {
-        s.generation = newest + 1;
+        s.generation = tp_mdr_next_generation(found, mdr->size, newest);
         memcpy(s.folder, folder, strlen(folder) + 1);
         mdr->saved = data;
         mdr->saved_len = len;
@@ -266,8 +281,11 @@ do_step(telpher_mdr *mdr, const struct tp_mdr_save *s,
                                   "the copy of part %u of checkpoint %llu "
                                   "arrived without its content",
                                   s->part, (unsigned long long)s->generation);
+    case TP_MDR_DROP:
+        tp_mdr_remove_parts(s->folder, s->generation, s->generation + 1);
+        return TELPHER_OK;
     default:
-        tp_mdr_remove_older(s->folder, s->generation);
+        tp_mdr_remove_parts(s->folder, 0, s->generation);
         return TELPHER_OK;
     }
 }
@@ -292,7 +310,7 @@ tp_mdr_save_receive(telpher_mdr *mdr, const struct tp_mdr_delivery *d)
     if (s.step == TP_MDR_LIST) {
         struct tp_mdr_found found;
 
-        tp_mdr_list_parts(&s, &found);
+        tp_mdr_list_parts(s.folder, s.generation, &found);
         answer(mdr, &s, &found, sizeof(found));
         return;
     }

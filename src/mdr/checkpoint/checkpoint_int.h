@@ -7,16 +7,15 @@
 
 #define TP_MDR_FILE_MAGIC UINT64_C(0x312e52444d504c54) /* "TLPMDR.1" */
 
-enum { TP_MDR_PATH_BYTES = TP_MDR_FOLDER_BYTES + 64, TP_MDR_PARTS_MAX = 4096 };
-
 enum tp_mdr_save_step {
     TP_MDR_WRITE, /**< each process writes its part */
     TP_MDR_CHECK, /**< each process verifies the checksums of some parts */
     TP_MDR_READ, /**< each process takes its objects from all parts */
-    TP_MDR_LIST, /**< each process answers with struct tp_mdr_found of its folder */
+    TP_MDR_LIST, /**< each process answers with struct tp_mdr_found: files before `generation` */
     TP_MDR_SEND, /**< one process sends a part to process `to` */
     TP_MDR_COPY, /**< that process writes the buffer of the message, and answers */
     TP_MDR_REMOVE, /**< each process removes older checkpoints from its folder */
+    TP_MDR_DROP, /**< each process removes the files of this one, which failed */
 };
 
 /** Request of process 0 to all, in a message of kind SAVE. */
@@ -33,14 +32,6 @@ struct tp_mdr_save {
 struct tp_mdr_saved {
     int32_t status;
     char text[TP_MDR_ERROR_BYTES];
-};
-
-/** Answer to LIST: the newest checkpoint before `generation` of the request. */
-struct tp_mdr_found {
-    uint64_t place; /**< of the folder: equal in processes that share it; 0: none */
-    uint64_t generation; /**< 0: none */
-    uint32_t size, reserved; /**< number of its parts, at most TP_MDR_PARTS_MAX */
-    uint8_t parts[TP_MDR_PARTS_MAX / 8]; /**< a bit for each part that is there */
 };
 
 /** Requests under way. */
@@ -78,16 +69,6 @@ struct tp_mdr_file_element {
     uint32_t joined, inserted;
     uint64_t len;
 };
-
-/* ---- folder.c ---- */
-
-/** @return @p dst: the name of a part; @p suffix "mdr", or "new" until it is complete */
-const char *tp_mdr_part_name(char *dst, const char *folder, uint64_t generation,
-                             uint32_t rank, uint32_t size, const char *suffix);
-/** Answers LIST. */
-void tp_mdr_list_parts(const struct tp_mdr_save *s, struct tp_mdr_found *ret_found);
-/** Removes the files of checkpoints before @p than. */
-void tp_mdr_remove_older(const char *folder, uint64_t than);
 
 /* ---- checkpoint.c ---- */
 

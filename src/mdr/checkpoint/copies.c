@@ -97,38 +97,6 @@ tp_mdr_write_copy(telpher_mdr *mdr, const struct tp_mdr_save *s,
 
 /* ---- process 0 ---- */
 
-static bool
-has(const struct tp_mdr_found *f, uint32_t part)
-{
-    return (f->parts[part / 8] >> part % 8 & 1) != 0;
-}
-
-/* The first process that has a part; size: there is none */
-static uint32_t
-holder_of(const telpher_mdr *mdr, const struct tp_mdr_found *found, uint64_t generation,
-          uint32_t part)
-{
-    uint32_t r = 0;
-
-    while (r < mdr->size &&
-           (found[r].generation != generation || !has(&found[r], part))) {
-        r++;
-    }
-    return r;
-}
-
-static bool
-is_whole(const telpher_mdr *mdr, const struct tp_mdr_found *found, uint64_t generation,
-         uint32_t parts)
-{
-    uint32_t part = 0;
-
-    while (part < parts && holder_of(mdr, found, generation, part) < mdr->size) {
-        part++;
-    }
-    return part == parts;
-}
-
 /* Lists the parts of the newest checkpoint before @p below that each process has. */
 static telpher_status
 survey(telpher_mdr *mdr, const char *folder, uint64_t below, struct tp_mdr_found *found,
@@ -140,11 +108,8 @@ survey(telpher_mdr *mdr, const char *folder, uint64_t below, struct tp_mdr_found
     memcpy(s.folder, folder, strlen(folder) + 1);
     status = tp_mdr_ask_all(mdr, &s, found, sizeof(*found));
     *ret_generation = *ret_parts = 0;
-    for (uint32_t r = 0; r < mdr->size && status == TELPHER_OK; r++) {
-        if (found[r].generation > *ret_generation) {
-            *ret_generation = found[r].generation;
-            *ret_parts = found[r].size;
-        }
+    if (status == TELPHER_OK) {
+        *ret_generation = tp_mdr_newest_of(found, mdr->size, ret_parts);
     }
     return status;
 }
@@ -168,20 +133,8 @@ tp_mdr_find_whole(telpher_mdr *mdr, struct tp_mdr_save *s, struct tp_mdr_found *
         status =
             survey(mdr, s->folder, s->generation, found, &s->generation, &s->parts);
     } while (status == TELPHER_OK && s->generation != 0 &&
-             !is_whole(mdr, found, s->generation, s->parts));
+             !tp_mdr_is_whole(found, mdr->size, s->generation, s->parts));
     return status;
-}
-
-/* The next process with another folder than process @p rank; itself: there is none */
-static uint32_t
-buddy_of(const telpher_mdr *mdr, const struct tp_mdr_found *found, uint32_t rank)
-{
-    uint32_t r = (rank + 1) % mdr->size;
-
-    while (r != rank && found[r].place == found[rank].place) {
-        r = (r + 1) % mdr->size;
-    }
-    return r;
 }
 
 telpher_status
@@ -194,7 +147,7 @@ tp_mdr_copy_parts(telpher_mdr *mdr, struct tp_mdr_save *s,
     s->step = TP_MDR_SEND;
     s->parts = mdr->size;
     for (s->part = 0; s->part < mdr->size && status == TELPHER_OK; s->part++) {
-        s->to = buddy_of(mdr, found, s->part);
+        s->to = tp_mdr_buddy_of(found, mdr->size, s->part);
         if (s->to != s->part) {
             status = tp_mdr_ask(mdr, s, s->part, &asked);
         }
@@ -221,9 +174,10 @@ gather_folder(telpher_mdr *mdr, struct tp_mdr_save *s, const struct tp_mdr_found
     telpher_status status = tp_mdr_asked_init(mdr, &asked, s->parts);
 
     for (s->part = 0; s->part < s->parts && status == TELPHER_OK; s->part++) {
-        if (found[s->to].generation != s->generation || !has(&found[s->to], s->part)) {
-            status = tp_mdr_ask(mdr, s, holder_of(mdr, found, s->generation, s->part),
-                                &asked);
+        if (!tp_mdr_has_part(&found[s->to], s->generation, s->part)) {
+            status = tp_mdr_ask(
+                mdr, s, tp_mdr_holder_of(found, mdr->size, s->generation, s->part),
+                &asked);
         }
     }
     return tp_mdr_asked_end(mdr, &asked, status);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The folder of checkpoints of one process, which it may share with others: names of files, what is there. */
-#include "mdr/checkpoint/checkpoint_int.h"
+#include "mdr/checkpoint/parts.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -9,16 +9,17 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/compiler.h"
 #include "base/os/random.h"
 
 /* ---- files ---- */
 
 const char *
-tp_mdr_part_name(char *dst, const char *folder, uint64_t generation, uint32_t rank,
-                 uint32_t size, const char *suffix)
+tp_mdr_part_name(char dst[TP_MDR_PATH_BYTES], const char *folder, uint64_t generation,
+                 uint32_t part, uint32_t size, const char *suffix)
 {
     (void)snprintf(dst, TP_MDR_PATH_BYTES, "%s/%llu-%u-of-%u.%s", folder,
-                   (unsigned long long)generation, rank, size, suffix);
+                   (unsigned long long)generation, part, size, suffix);
     return dst;
 }
 
@@ -69,7 +70,7 @@ scan(const char *folder, uint64_t below, struct tp_mdr_found *ret_found)
 }
 
 void
-tp_mdr_remove_older(const char *folder, uint64_t than)
+tp_mdr_remove_parts(const char *folder, uint64_t from, uint64_t than)
 {
     DIR *dir = opendir(folder);
     const struct dirent *file;
@@ -78,7 +79,8 @@ tp_mdr_remove_older(const char *folder, uint64_t than)
         unsigned long long generation;
         unsigned rank, size;
 
-        if (read_name(file->d_name, &generation, &rank, &size) && generation < than) {
+        if (read_name(file->d_name, &generation, &rank, &size) && generation >= from &&
+            generation < than) {
             (void)unlinkat(dirfd(dir), file->d_name, 0);
         }
     }
@@ -144,10 +146,13 @@ place_of(const char *folder)
 }
 
 void
-tp_mdr_list_parts(const struct tp_mdr_save *s, struct tp_mdr_found *ret_found)
+tp_mdr_list_parts(const char *folder, uint64_t below, struct tp_mdr_found *ret_found)
 {
     memset(ret_found, 0, sizeof(*ret_found));
-    (void)mkdir(s->folder, 0700);
-    ret_found->place = place_of(s->folder);
-    scan(s->folder, s->generation, ret_found);
+    (void)mkdir(folder, 0700); /* opening files says what is wrong */
+    if (tp_random_bytes(&ret_found->random, sizeof(ret_found->random)) != TELPHER_OK) {
+        ret_found->random = (uint32_t)getpid();
+    }
+    ret_found->place = place_of(folder);
+    scan(folder, below, ret_found);
 }
