@@ -20,7 +20,13 @@
 
 #include <telpher/root.h>
 
-enum { RANKS_MAX = 4096, HOSTS_MAX = 1024, KILL_AFTER_S = 5, SPARE_DESCRIPTORS = 128 };
+enum {
+    RANKS_MAX = 4096,
+    HOSTS_MAX = 1024,
+    KILL_AFTER_S = 5,
+    LISTEN_S = 2,
+    SPARE_DESCRIPTORS = 128
+};
 
 struct launch_options {
     int ranks;
@@ -345,41 +351,6 @@ still_running(const struct rank *ranks, long count)
     return running;
 }
 
-/** Waits for all. When one fails the others are told to end, and killed if they do not. */
-static int
-wait_all(const struct launch_options *o, struct rank *ranks, long count,
-         const char *program, telpher_root *root)
-{
-    int code = 0, ending = 0;
-
-    while (still_running(ranks, count) > 0) {
-        int status = 0, failed = 0;
-        pid_t pid = waitpid(-1, &status, 0);
-
-        if (pid > 0) {
-            failed = take_ended(ranks, count, pid, status, program, ending, root);
-            code = code != 0 || ending ? code : failed;
-        }
-        if (taken_signal == SIGALRM) {
-            signal_all(ranks, count, SIGKILL);
-        } else if (taken_signal != 0 && !ending) {
-            code = EXIT_SIGNAL + taken_signal;
-        }
-        if (!ending && ((failed != 0 && !o->keep_going) || taken_signal != 0)) {
-            ending = 1;
-            signal_all(ranks, count, SIGTERM);
-            alarm(KILL_AFTER_S);
-        }
-    }
-    for (long r = 0; r < count; r++) {
-        if (ranks[r].label_pid > 0) {
-            waitpid(ranks[r].label_pid, NULL, 0);
-            ranks[r].label_pid = 0;
-        }
-    }
-    return code;
-}
-
 static bool
 is_far(const struct launch_options *o)
 {
@@ -389,6 +360,70 @@ is_far(const struct launch_options *o)
         }
     }
     return false;
+}
+
+/** How a job ends: a rank has failed, and the others were told to end. */
+enum ending { RUNS, FAILED, TOLD };
+
+static void
+tell_to_end(struct rank *ranks, long count, enum ending *ending)
+{
+    *ending = TOLD;
+    signal_all(ranks, count, SIGTERM);
+    alarm(KILL_AFTER_S);
+}
+
+/* Ends the other ranks after one has @p failed, or after a signal. An ssh that SIGTERM ends does not
+ * say how its rank ended. So where that decides whether the job starts again, ranks that lost
+ * another one get time to end by themselves. */
+static void
+end_others(const struct launch_options *o, struct rank *ranks, long count, bool failed,
+           enum ending *ending)
+{
+    if (taken_signal == SIGALRM && *ending == FAILED) {
+        taken_signal = 0;
+        tell_to_end(ranks, count, ending);
+    } else if (taken_signal == SIGALRM) {
+        signal_all(ranks, count, SIGKILL);
+    } else if (*ending != TOLD && taken_signal != 0) {
+        tell_to_end(ranks, count, ending);
+    } else if (*ending == RUNS && failed && o->restarts > 0 && is_far(o)) {
+        *ending = FAILED;
+        alarm(LISTEN_S);
+    } else if (*ending == RUNS && failed) {
+        tell_to_end(ranks, count, ending);
+    }
+}
+
+/** Waits for all. When one fails the others are told to end, and killed if they do not. */
+static int
+wait_all(const struct launch_options *o, struct rank *ranks, long count,
+         const char *program, telpher_root *root)
+{
+    enum ending ending = RUNS;
+    int code = 0;
+
+    while (still_running(ranks, count) > 0) {
+        int status = 0, failed = 0;
+        pid_t pid = waitpid(-1, &status, 0);
+
+        if (pid > 0) {
+            failed =
+                take_ended(ranks, count, pid, status, program, ending != RUNS, root);
+            code = code != 0 || ending != RUNS ? code : failed;
+        }
+        if (taken_signal != 0 && taken_signal != SIGALRM && ending != TOLD) {
+            code = EXIT_SIGNAL + taken_signal;
+        }
+        end_others(o, ranks, count, failed != 0 && !o->keep_going, &ending);
+    }
+    for (long r = 0; r < count; r++) {
+        if (ranks[r].label_pid > 0) {
+            waitpid(ranks[r].label_pid, NULL, 0);
+            ranks[r].label_pid = 0;
+        }
+    }
+    return code;
 }
 
 static int
