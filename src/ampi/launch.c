@@ -26,7 +26,7 @@ struct start {
 };
 
 static char **given; /* arguments before any was taken out */
-static const char *restart; /* folder of a checkpoint, NULL: none */
+static const char *restart; /* folder of a checkpoint that there must be, NULL: none */
 static int worst; /* exit status of all ranks */
 
 /* Takes `+name TEXT` or `+nameTEXT` out of the command line. @return NULL: it is not there */
@@ -170,11 +170,32 @@ start_ranks(int argc, char **argv)
     return started;
 }
 
+/* Starts all ranks: from the checkpoint that the command line names, from one in memory, or anew. */
+static bool
+begin_ranks(int argc, char **argv)
+{
+    const char *folder = restart != NULL ? restart : tp_ampi_memory_folder();
+    enum tp_ampi_restored restored = TP_AMPI_NONE;
+
+    if (tp_ampi.movable && folder != NULL) {
+        restored = tp_ampi_restore(folder);
+    }
+    if (restored == TP_AMPI_NONE && restart != NULL) {
+        (void)fprintf(stderr,
+                      "telpher-ampi: cannot restart from %s: there is no complete "
+                      "checkpoint\n",
+                      restart);
+        return false;
+    }
+    return restored == TP_AMPI_NONE ? start_ranks(argc, argv)
+                                    : restored == TP_AMPI_RESTORED;
+}
+
 static int
 run_ranks(int argc, char **argv)
 {
     tp_ampi.live = tp_ampi.rank_count;
-    if (!(restart != NULL ? tp_ampi_restore(restart) : start_ranks(argc, argv))) {
+    if (!begin_ranks(argc, argv)) {
         return 1;
     }
     while (tp_ampi.live != 0) {
@@ -182,6 +203,10 @@ run_ranks(int argc, char **argv)
         if (tp_ampi.parked == tp_ampi.rank_count) {
             tp_ampi_quiet();
         }
+    }
+    if (tp_ampi.movable && tp_ampi_memory_folder() != NULL) {
+        tp_ampi_unsave(
+            tp_ampi_memory_folder()); /* the job shall not start again from it */
     }
     return worst;
 }
@@ -209,10 +234,6 @@ run_virtual(uint32_t ranks, int argc, char **argv)
         return tp_ampi_private_first()(argc, argv, environ);
     }
     code = run_ranks(argc, argv);
-    if (tp_ampi.movable && tp_ampi.process == 0 && tp_ampi_memory_folder() != NULL) {
-        tp_ampi_unsave(
-            tp_ampi_memory_folder()); /* the job shall not start again from it */
-    }
     tp_ampi_process_stop();
     return code;
 }
@@ -250,10 +271,6 @@ __wrap_main(int argc, char **argv, char **envp)
     if (tp_ampi.settings.migrate) {
         if (given == NULL || !tp_ampi_memory_start(ranks, given)) {
             return 1;
-        }
-        if (restart == NULL && tp_ampi_memory_folder() != NULL &&
-            tp_ampi_has_saved(tp_ampi_memory_folder())) {
-            restart = tp_ampi_memory_folder();
         }
         equalize_guards();
         tp_ampi_exit(run_virtual(ranks, argc, argv));

@@ -31,6 +31,8 @@ enum tp_ampi_message_kind {
     TP_AMPI_REFUSE, /**< the same: it does not agree */
     TP_AMPI_REPORT, /**< struct tp_ampi_report */
     TP_AMPI_MOVE, /**< struct tp_ampi_image of rank `to`; its memory follows on channel `id` */
+    TP_AMPI_FOUND, /**< struct tp_mdr_found of the sender's folder of checkpoints */
+    TP_AMPI_COPY, /**< a part of a checkpoint, rank `to`, follows on channel `id` */
     TP_AMPI_LOCAL, /**< never sent: the sender is in this process and waits */
 };
 enum { TP_AMPI_SYNC = 1 /**< flag: the sender waits for MATCHED */ };

@@ -142,6 +142,17 @@ count_processes(void)
     return count;
 }
 
+/* Leaves a test time to lose a host. */
+static void
+pause_for_test(void)
+{
+    const char *pause_ms = getenv("MIGRATE_PAUSE_MS");
+
+    if (pause_ms != NULL) {
+        usleep((unsigned)atoi(pause_ms) * 1000);
+    }
+}
+
 static void
 save(int number)
 {
@@ -155,6 +166,7 @@ save(int number)
     MPI_Info_set(info, "ampi_checkpoint", value);
     EXPECT(AMPI_Migrate(info) == MPI_SUCCESS);
     moves += pid != (int)getpid(); /* restarted */
+    pause_for_test();
     MPI_Info_free(&info);
     if (me == 0 && number == 3 && getenv("MIGRATE_KILL") != NULL &&
         access(getenv("MIGRATE_KILL"), F_OK) != 0) {

@@ -2,7 +2,7 @@
 /* Receives: messages meet posted receives, or are kept until one is posted. */
 #include <string.h>
 
-#include "ampi/move/move.h"
+#include "ampi/move/copies.h"
 #include "ampi/process.h"
 #include "ampi/window.h"
 #include "base/alloc.h"
@@ -251,7 +251,10 @@ is_sound(const telpher_msg *msg, const struct tp_ampi_envelope *env)
         return len == 2 * sizeof(uint64_t);
     case TP_AMPI_REPORT:
         return env->len == len && len == sizeof(struct tp_ampi_report);
+    case TP_AMPI_FOUND:
+        return env->len == len && len == sizeof(struct tp_mdr_found);
     case TP_AMPI_MOVE:
+    case TP_AMPI_COPY:
         return env->len == len && len >= 2 * sizeof(uint64_t);
     default:
         return len == 0 && env->kind < TP_AMPI_LOCAL;
@@ -295,6 +298,8 @@ tp_ampi_on_message(telpher_context *ctx, telpher_msg *msg, void *user)
     case TP_AMPI_REFUSE:
     case TP_AMPI_REPORT:
     case TP_AMPI_MOVE:
+    case TP_AMPI_FOUND:
+    case TP_AMPI_COPY:
         tp_ampi_on_quiet(msg->from, env, env + 1);
         break;
     case TP_AMPI_IDLE:

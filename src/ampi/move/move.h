@@ -66,6 +66,11 @@ void tp_ampi_on_quiet(uint32_t process, const struct tp_ampi_envelope *env,
 void tp_ampi_quiet_meet(void);
 /** @return true if all processes say so. All call it. */
 bool tp_ampi_quiet_agree(bool mine);
+/** Sends a message of a rank's move or of a checkpoint. */
+void tp_ampi_quiet_send(uint32_t process, enum tp_ampi_message_kind kind, uint32_t rank,
+                        uint32_t id, const void *data, size_t len);
+/** Makes progress, and ends this process if another one was lost. */
+void tp_ampi_quiet_progress(void);
 /** Makes progress until @p count is 0. */
 void tp_ampi_quiet_await(const uint32_t *count);
 
@@ -81,13 +86,13 @@ void tp_ampi_transfer_receive(uint32_t process, const struct tp_ampi_envelope *e
 
 /** Writes a checkpoint of this process's ranks into @p folder; called by all processes. */
 bool tp_ampi_save(const char *folder);
-/** Is there a complete checkpoint in @p folder? */
-bool tp_ampi_has_saved(const char *folder);
-/** Removes the checkpoint in @p folder. */
+/** Removes what @p folder has of checkpoints. */
 void tp_ampi_unsave(const char *folder);
 /** The folder of checkpoints in memory, which telpher launch --restart keeps. NULL: there is none */
 const char *tp_ampi_memory_folder(void);
-/** Reads the ranks of this process from a checkpoint, before any has started. */
-bool tp_ampi_restore(const char *folder);
+enum tp_ampi_restored { TP_AMPI_RESTORED, TP_AMPI_NONE, TP_AMPI_BROKEN };
+/** Reads the ranks of this process from the newest checkpoint, before any has started; called by
+ *  all processes. @return NONE: there is no complete one; BROKEN: it was said why */
+enum tp_ampi_restored tp_ampi_restore(const char *folder);
 
 #endif

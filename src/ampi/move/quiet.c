@@ -12,7 +12,7 @@
 #include <telpher/server.h>
 
 #include "ampi/info.h"
-#include "ampi/move/move.h"
+#include "ampi/move/copies.h"
 #include "ampi/process.h"
 #include "base/alloc.h"
 #include "base/trace/log.h"
@@ -25,11 +25,12 @@ static struct tp_ampi_report *reports; /* by rank of the world */
 
 /* ---- messages of processes ---- */
 
-static void
-send(uint32_t process, enum tp_ampi_message_kind kind, uint32_t id, const void *data,
-     size_t len)
+void
+tp_ampi_quiet_send(uint32_t process, enum tp_ampi_message_kind kind, uint32_t rank,
+                   uint32_t id, const void *data, size_t len)
 {
-    const struct tp_ampi_envelope env = {.kind = (uint8_t)kind, .id = id, .len = len};
+    const struct tp_ampi_envelope env = {
+        .kind = (uint8_t)kind, .to = rank, .id = id, .len = len};
 
     if (tp_ampi_transmit(process, &env, data, len) < 0) {
         tp_ampi_check_peers();
@@ -37,7 +38,14 @@ send(uint32_t process, enum tp_ampi_message_kind kind, uint32_t id, const void *
 }
 
 static void
-await_event(void)
+send(uint32_t process, enum tp_ampi_message_kind kind, uint32_t id, const void *data,
+     size_t len)
+{
+    tp_ampi_quiet_send(process, kind, 0, id, data, len);
+}
+
+void
+tp_ampi_quiet_progress(void)
 {
     if (telpher_progress_wait(tp_ampi.ctx, TP_AMPI_IDLE_NS) == TELPHER_ERR_TIMEOUT) {
         tp_ampi_check_peers();
@@ -48,7 +56,7 @@ void
 tp_ampi_quiet_await(const uint32_t *count)
 {
     while (*count != 0) {
-        await_event();
+        tp_ampi_quiet_progress();
     }
 }
 
@@ -94,6 +102,10 @@ tp_ampi_on_quiet(uint32_t process, const struct tp_ampi_envelope *env, const voi
         missing[env->id % TP_ARRAY_LEN(missing)]--;
     } else if (env->kind == TP_AMPI_MOVE) {
         tp_ampi_transfer_receive(process, env, data);
+    } else if (env->kind == TP_AMPI_FOUND) {
+        tp_ampi_copies_found(process, data);
+    } else if (env->kind == TP_AMPI_COPY) {
+        tp_ampi_copies_receive(process, env, data);
     } else if (reports != NULL && report->rank < tp_ampi.world_size) {
         if (report->layout != tp_ampi_memory_layout()) {
             (void)fprintf(
@@ -287,7 +299,7 @@ exchange(const uint32_t *to)
         }
     }
     while (tp_ampi.arrivals != expected || tp_ampi.transfers != 0) {
-        await_event();
+        tp_ampi_quiet_progress();
     }
     tp_ampi.arrivals = 0;
 }
@@ -346,7 +358,7 @@ act(const char *folder)
 void
 tp_ampi_quiet(void)
 {
-    char folder[TP_AMPI_FOLDER];
+    static char folder[TP_AMPI_FOLDER]; /* copies.c keeps it */
     bool done;
 
     (void)snprintf(folder, sizeof(folder), "%s", tp_ampi.ranks[0]->folder);

@@ -1,39 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Checkpoints: a file for each rank, with its memory as it would be sent to another process, and
- * the link `latest` with the number of the last checkpoint that is complete.
+ * Checkpoints: a file for each rank, with its memory as it would be sent to another process. One is
+ * there when all of its files are, on any host; older ones are removed after that.
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-#include "ampi/move/move.h"
+#include "ampi/move/copies.h"
 #include "ampi/process.h"
 #include "base/trace/log.h"
 
-#define MAGIC UINT64_C(0x3130656765766173)
-
-enum { PATH_BYTES = TP_AMPI_FOLDER + 64 };
+#define MAGIC UINT64_C(0x3230656765766173)
 
 struct head {
     uint64_t magic, layout;
     uint32_t world_size, rank;
-    uint64_t number; /* of the checkpoint */
+    uint64_t generation; /* of the checkpoint */
     struct tp_ampi_image image;
 };
-
-static uint64_t last_number; /* of a checkpoint */
-
-static void
-name_file(char path[PATH_BYTES], const char *folder, uint64_t number, uint32_t rank)
-{
-    (void)snprintf(path, PATH_BYTES, "%s/%llu.rank-%u", folder,
-                   (unsigned long long)number, rank);
-}
 
 static bool
 write_all(int fd, const void *data, size_t len)
@@ -69,7 +57,7 @@ read_all(int fd, void *data, size_t len)
 /* ---- save ---- */
 
 static bool
-write_rank(int fd, struct tp_ampi_rank *rank)
+write_rank(int fd, struct tp_ampi_rank *rank, uint64_t generation)
 {
     static struct head head;
     bool wrote;
@@ -78,7 +66,7 @@ write_rank(int fd, struct tp_ampi_rank *rank)
                          .layout = tp_ampi_memory_layout(),
                          .world_size = tp_ampi.world_size,
                          .rank = rank->world,
-                         .number = last_number};
+                         .generation = generation};
     tp_ampi_memory_image(rank, TP_AMPI_RANGES_MAX, &head.image);
     wrote = write_all(fd, &head, sizeof(head));
     for (uint64_t i = 0; wrote && i < head.image.count; i++) {
@@ -89,19 +77,24 @@ write_rank(int fd, struct tp_ampi_rank *rank)
 }
 
 static bool
-save_rank(const char *folder, struct tp_ampi_rank *rank)
+save_rank(const char *folder, struct tp_ampi_rank *rank, uint64_t generation)
 {
-    char path[PATH_BYTES];
+    char path[TP_MDR_PATH_BYTES], temporary[TP_MDR_PATH_BYTES];
     int fd;
     bool wrote;
 
-    name_file(path, folder, last_number, rank->world);
-    fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    (void)tp_mdr_part_name(path, folder, generation, rank->world, tp_ampi.world_size,
+                           "mdr");
+    (void)tp_mdr_part_name(temporary, folder, generation, rank->world,
+                           tp_ampi.world_size, "new");
+    fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     tp_ampi_handles_pack(rank);
-    wrote = fd >= 0 && write_rank(fd, rank);
+    wrote = fd >= 0 && write_rank(fd, rank, generation);
     tp_ampi_handles_unpack(rank);
+    wrote = wrote && rename(temporary, path) == 0;
     if (!wrote) {
         tp_error("ampi", "cannot write %s: %s", path, strerror(errno));
+        (void)unlink(temporary);
     }
     if (fd >= 0) {
         (void)close(fd);
@@ -109,65 +102,53 @@ save_rank(const char *folder, struct tp_ampi_rank *rank)
     return wrote;
 }
 
-static void
-remove_files(const char *folder, uint64_t number)
-{
-    char path[PATH_BYTES];
-
-    for (uint32_t r = 0; r < tp_ampi.world_size; r++) {
-        name_file(path, folder, number, r);
-        (void)unlink(path);
-    }
-}
-
-/* Renaming replaces the link at once, so there is always a complete checkpoint. */
-static bool
-publish(const char *folder)
-{
-    char link[PATH_BYTES], made[PATH_BYTES], to[32];
-
-    (void)snprintf(to, sizeof(to), "%llu", (unsigned long long)last_number);
-    (void)snprintf(made, sizeof(made), "%s/latest.new", folder);
-    (void)snprintf(link, sizeof(link), "%s/latest", folder);
-    (void)unlink(made);
-    return symlink(to, made) == 0 && rename(made, link) == 0;
-}
-
 bool
 tp_ampi_save(const char *folder)
 {
-    bool saved = true;
+    const struct tp_mdr_found *found;
+    uint64_t generation;
+    uint32_t parts;
+    bool saved = tp_ampi.world_size <= TP_MDR_PARTS_MAX;
 
-    last_number++;
-    (void)mkdir(folder, 0700); /* opening files says what is wrong */
+    if (!saved) {
+        tp_error("ampi", "a checkpoint has at most %d ranks, this job has %u",
+                 TP_MDR_PARTS_MAX, tp_ampi.world_size);
+    }
+    tp_ampi_copies_begin(folder);
+    found = tp_ampi_copies_survey(UINT64_MAX);
+    generation = tp_mdr_next_generation(
+        found, tp_ampi.processes, tp_mdr_newest_of(found, tp_ampi.processes, &parts));
     for (uint32_t i = 0; saved && i < tp_ampi.rank_count; i++) {
-        saved = save_rank(folder, tp_ampi.ranks[i]);
+        saved = save_rank(folder, tp_ampi.ranks[i], generation);
     }
-    saved = tp_ampi_quiet_agree(saved);
-    if (tp_ampi.process == 0 && saved) {
-        saved = publish(folder);
-        if (saved && last_number > 1) {
-            remove_files(folder, last_number - 1);
-        }
+    saved = tp_ampi_quiet_agree(saved) && tp_ampi_copies_keep(generation);
+    if (saved) {
+        tp_mdr_remove_parts(folder, 0, generation);
+    } else {
+        tp_mdr_remove_parts(folder, generation, generation + 1);
     }
-    return tp_ampi_quiet_agree(saved);
+    return saved;
+}
+
+void
+tp_ampi_unsave(const char *folder)
+{
+    tp_mdr_remove_parts(folder, 0, UINT64_MAX);
 }
 
 /* ---- restore ---- */
 
 static const char *
-read_rank(int fd, uint32_t rank)
+read_rank(int fd, uint32_t rank, uint64_t generation)
 {
     static struct head head;
 
     if (!read_all(fd, &head, sizeof(head))) {
         return strerror(errno);
     }
-    if (head.magic != MAGIC || head.rank != rank) {
+    if (head.magic != MAGIC || head.rank != rank || head.generation != generation ||
+        head.world_size != tp_ampi.world_size) {
         return "it is no checkpoint of this rank";
-    }
-    if (head.world_size != tp_ampi.world_size) {
-        return "it is of another number of ranks";
     }
     if (head.layout != tp_ampi_memory_layout()) {
         return "program or libraries have other addresses: they or the limits have "
@@ -181,7 +162,6 @@ read_rank(int fd, uint32_t rank)
             return strerror(errno);
         }
     }
-    last_number = head.number;
     tp_ampi.arrived[rank] = (struct tp_ampi_rank *)(uintptr_t)head.image.rank;
     return NULL;
 }
@@ -197,60 +177,74 @@ adopt(struct tp_ampi_rank *rank, uint32_t local)
     tp_lights_wake(&tp_ampi.lights, rank->light);
 }
 
-/* @return 0: there is none */
+/* The newest checkpoint of which each part is somewhere. @return 0: there is none */
 static uint64_t
-read_latest(const char *folder)
+find_whole(uint32_t *ret_parts)
 {
-    char link[PATH_BYTES], text[32] = "";
+    const struct tp_mdr_found *found;
+    uint64_t generation = UINT64_MAX;
 
-    (void)snprintf(link, sizeof(link), "%s/latest", folder);
-    return readlink(link, text, sizeof(text) - 1) > 0 ? strtoull(text, NULL, 10) : 0;
+    do {
+        found = tp_ampi_copies_survey(generation);
+        generation = tp_mdr_newest_of(found, tp_ampi.processes, ret_parts);
+    } while (generation != 0 &&
+             !tp_mdr_is_whole(found, tp_ampi.processes, generation, *ret_parts));
+    return generation;
 }
 
-bool
-tp_ampi_has_saved(const char *folder)
+static bool
+restore_rank(const char *folder, uint64_t generation, uint32_t local)
 {
-    return read_latest(folder) != 0;
-}
+    uint32_t rank = tp_ampi.ranks[local]->world;
+    char path[TP_MDR_PATH_BYTES];
+    const char *why;
+    int fd;
 
-void
-tp_ampi_unsave(const char *folder)
-{
-    uint64_t number = read_latest(folder);
-    char link[PATH_BYTES];
-
-    (void)snprintf(link, sizeof(link), "%s/latest", folder);
-    (void)unlink(link);
-    if (number != 0) {
-        remove_files(folder, number);
+    (void)tp_mdr_part_name(path, folder, generation, rank, tp_ampi.world_size, "mdr");
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    why = fd >= 0 ? read_rank(fd, rank, generation) : strerror(errno);
+    if (fd >= 0) {
+        (void)close(fd);
     }
+    if (why != NULL) {
+        (void)fprintf(stderr, "telpher-ampi: cannot restart from %s: %s\n", path, why);
+        return false;
+    }
+    adopt(tp_ampi.arrived[rank], local);
+    return true;
 }
 
-bool
+enum tp_ampi_restored
 tp_ampi_restore(const char *folder)
 {
-    uint64_t number = read_latest(folder);
+    uint32_t parts;
+    uint64_t generation;
 
+    tp_ampi_copies_begin(folder);
+    generation = find_whole(&parts);
+    if (generation == 0) {
+        return TP_AMPI_NONE;
+    }
+    if (parts != tp_ampi.world_size) {
+        (void)fprintf(stderr,
+                      "telpher-ampi: cannot restart from %s: its checkpoint is of "
+                      "another number of ranks: %u\n",
+                      folder, parts);
+        return TP_AMPI_BROKEN;
+    }
+    if (!tp_ampi_copies_fetch(generation)) {
+        (void)fprintf(stderr,
+                      "telpher-ampi: cannot restart from %s: a part was not copied "
+                      "from another host\n",
+                      folder);
+        return TP_AMPI_BROKEN;
+    }
     for (uint32_t i = 0; i < tp_ampi.rank_count; i++) {
-        uint32_t rank = tp_ampi.ranks[i]->world;
-        char path[PATH_BYTES];
-        const char *why;
-        int fd;
-
-        name_file(path, folder, number, rank);
-        fd = open(path, O_RDONLY | O_CLOEXEC);
-        why = fd >= 0 ? read_rank(fd, rank) : strerror(errno);
-        if (fd >= 0) {
-            (void)close(fd);
+        if (!restore_rank(folder, generation, i)) {
+            return TP_AMPI_BROKEN;
         }
-        if (why != NULL) {
-            (void)fprintf(stderr, "telpher-ampi: cannot restart from %s: %s\n", path,
-                          why);
-            return false;
-        }
-        adopt(tp_ampi.arrived[rank], i);
     }
     tp_ampi.acting = tp_ampi.ranks[0];
     tp_ampi_quiet_meet(); /* no message comes to a rank that is not here yet */
-    return true;
+    return TP_AMPI_RESTORED;
 }
