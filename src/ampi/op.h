@@ -18,6 +18,10 @@ bool tp_ampi_op_commutes(MPI_Op op);
 /** Calls under way use an operation that the program may free. */
 void tp_ampi_op_ref(MPI_Op op);
 void tp_ampi_op_unref(MPI_Op op);
+/** out[i] = lower[i] op higher[i]. @p out may be one of the others; if it is @p lower, a function
+ *  of the program changes @p higher. */
+void tp_ampi_op_combine(MPI_Op op, const void *lower, const void *higher, void *out,
+                        size_t count, MPI_Datatype type);
 /** inout[i] = in[i] op inout[i]: @p in comes from lower ranks. */
 void tp_ampi_op_apply(MPI_Op op, const void *in, void *inout, size_t count,
                       MPI_Datatype type);

@@ -241,6 +241,51 @@ ordered(void)
     MPI_Type_free(&map);
 }
 
+/* Adds the first of two integers; the second is no part of the type. */
+static void
+add_first(void *in_at, void *inout_at, int *count, MPI_Datatype *type)
+{
+    const int *f = in_at;
+    int *g = inout_at;
+
+    (void)type;
+    for (int i = 0; i < 2 * *count; i += 2) {
+        g[i] = (int)((unsigned)g[i] + (unsigned)f[i]);
+    }
+}
+
+/* An operation and elements of the program's own: operands and gaps stay as they are. */
+static void
+own_operation(int n)
+{
+    int *mine = malloc((size_t)n * 2 * sizeof(int)),
+        *sums = malloc((size_t)n * 2 * sizeof(int));
+    MPI_Datatype spread;
+    MPI_Op op;
+
+    MPI_Type_create_resized(MPI_INT, 0, 2 * sizeof(int), &spread);
+    MPI_Type_commit(&spread);
+    MPI_Op_create(add_first, 1, &op);
+    for (int in_place = 0; in_place < 2; in_place++) {
+        for (int i = 0; i < n; i++) {
+            mine[2 * i] = value(rank, i);
+            sums[2 * i] = in_place ? value(rank, i) : -1;
+            mine[2 * i + 1] = sums[2 * i + 1] = -i;
+        }
+        MPI_Allreduce(in_place ? MPI_IN_PLACE : mine, sums, n, spread, op,
+                      MPI_COMM_WORLD);
+        for (int i = 0; i < n; i++) {
+            expect(sums[2 * i] == want_sum(i), "own operation", i);
+            expect(mine[2 * i] == value(rank, i), "operand", i);
+            expect(sums[2 * i + 1] == -i && mine[2 * i + 1] == -i, "gap", i);
+        }
+    }
+    MPI_Op_free(&op);
+    MPI_Type_free(&spread);
+    free(mine);
+    free(sums);
+}
+
 static void
 operations(void)
 {
@@ -581,9 +626,13 @@ main(int argc, char **argv)
     in = malloc((size_t)MAX * (size_t)size * sizeof(int));
     regular(1);
     regular(100);
+    regular(1031);
     regular(MAX);
     irregular();
     ordered();
+    own_operation(3);
+    own_operation(1031);
+    own_operation(20000);
     operations();
     at_once(10);
     at_once(20000);
