@@ -99,6 +99,15 @@ int tp_ampi_group_compare(const struct tp_ampi_group *one,
 /** Gives the program a handle to one reference of @p group. @return MPI_SUCCESS, or NO_MEM */
 int tp_ampi_group_give(struct tp_ampi_group *group, MPI_Group *ret);
 
+/** Messages of different lanes of a communicator never match. */
+enum tp_ampi_lane {
+    TP_AMPI_LANE_PROGRAM, /**< point to point */
+    TP_AMPI_LANE_COLLECTIVE,
+    TP_AMPI_LANE_OFFER, /**< partitioned sends: one message at MPI_Psend_init */
+    TP_AMPI_LANE_PARTITION, /**< their data */
+    TP_AMPI_LANES,
+};
+
 struct tp_ampi_comm {
     int handle;
     unsigned refs; /**< the handle's and those of operations under way */
@@ -108,8 +117,11 @@ struct tp_ampi_comm {
     struct tp_ampi_group
         *peers; /**< whom messages go to: the group, or the remote one */
     struct tp_ampi_comm *local; /**< of an intercommunicator: that of the own group */
-    uint32_t context; /**< even; the next is that of collectives */
-    struct tp_ampi_mail *mail[2]; /**< point to point, collectives */
+    uint32_t
+        context; /**< of point to point; the next ones are those of the other lanes */
+    struct tp_ampi_mail
+        *mail[TP_AMPI_LANES]; /**< of partitioned calls: NULL before the first */
+    uint32_t partitions; /**< sent in partitioned calls: tags of their messages */
     MPI_Errhandler errhandler;
     char name[MPI_MAX_OBJECT_NAME];
     struct tp_ampi_attribute *attributes;

@@ -53,8 +53,10 @@ print_request(FILE *file, const struct tp_ampi_rank *rank,
     if (req->tag >= 0) {
         (void)snprintf(tag, sizeof(tag), "tag %d", req->tag);
     }
-    if (req->collective) {
-        (void)snprintf(tag, sizeof(tag), "in a collective call");
+    if (req->lane != TP_AMPI_LANE_PROGRAM) {
+        (void)snprintf(tag, sizeof(tag), "in a %s",
+                       req->lane == TP_AMPI_LANE_COLLECTIVE ? "collective call"
+                                                            : "partitioned call");
     }
     (void)fprintf(file, "  rank %u %s %s, %s, of %s\n", rank->world,
                   req->kind == TP_AMPI_RECV_REQUEST ? "waits for a message of"

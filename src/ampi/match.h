@@ -59,10 +59,11 @@ struct tp_ampi_small {
 };
 _Static_assert(sizeof(struct tp_ampi_small) == 16, "data is aligned to 16");
 
-/* A context: kind (0 point to point, 1 collectives), then the rank of the world that chose the
- * context, then its number. So ranks choose contexts of their own without an agreement of all. */
+/* A context: its lane, then the rank of the world that chose the context, then its number. So ranks
+ * choose contexts of their own without an agreement of all. */
+enum { TP_AMPI_LANE_BITS = 2 };
 
-/** Queues of the contexts that a rank of the world chose, by number and kind. */
+/** Queues of the contexts that a rank of the world chose, by number and lane. */
 struct tp_ampi_mails {
     struct tp_ampi_mail **at;
     uint32_t count;
@@ -88,6 +89,8 @@ enum tp_ampi_request_kind {
     TP_AMPI_RECV_REQUEST,
     TP_AMPI_LIGHT_REQUEST, /**< a non-blocking collective */
     TP_AMPI_GENERAL_REQUEST, /**< the program completes it */
+    TP_AMPI_PARTED_SEND, /**< partitioned.c */
+    TP_AMPI_PARTED_RECV,
 };
 enum tp_ampi_send_mode {
     TP_AMPI_STANDARD = 0,
@@ -101,13 +104,15 @@ struct tp_ampi_request {
         link; /**< mail->posted, sending, free requests, starved collectives */
     uint8_t kind, mode;
     bool persistent, active, complete, canceled;
-    bool collective, holds; /**< holds: references to communicator and type */
+    uint8_t lane; /**< enum tp_ampi_lane */
+    bool holds; /**< references to communicator and type */
     bool freed; /**< by the program; completion gives it back */
     int handle; /**< 0: none */
     int error; /**< class */
-    unsigned
-        parts; /**< events before a send, or MPI_Isendrecv's receive, is complete */
-    struct tp_ampi_request *receive; /**< of MPI_Isendrecv, whose send this is */
+    unsigned parts; /**< events before a send, or a request of several, is complete */
+    struct tp_ampi_request *whole; /**< whose part this is, or NULL */
+    void (*done)(struct tp_ampi_request *part,
+                 int error); /**< of a part: it is complete */
     struct tp_ampi_comm *comm; /**< NULL: a null process */
     struct tp_ampi_rank *owner;
     struct tp_ampi_waiter *waiter;
@@ -177,7 +182,7 @@ void tp_ampi_on_message(telpher_context *ctx, telpher_msg *msg, void *user);
 /* ---- send.c ---- */
 
 /** Sends at once if it needs no request. @return false: start it with a request */
-bool tp_ampi_send_now(struct tp_ampi_comm *comm, bool collective, const void *buf,
+bool tp_ampi_send_now(struct tp_ampi_comm *comm, unsigned lane, const void *buf,
                       size_t count, MPI_Datatype type, int to, int tag, int *ret_error);
 /** Starts a send that is set up. @return an error class; the request is then complete */
 int tp_ampi_start_send(struct tp_ampi_request *req);
@@ -203,15 +208,15 @@ struct tp_ampi_request *tp_ampi_request_take(enum tp_ampi_request_kind kind);
 void tp_ampi_request_give(struct tp_ampi_request *req);
 /** Sets up a send or a receive for the calling rank. */
 void tp_ampi_request_init(struct tp_ampi_request *req, enum tp_ampi_request_kind kind,
-                          struct tp_ampi_comm *comm, bool collective, const void *buf,
+                          struct tp_ampi_comm *comm, unsigned lane, const void *buf,
                           size_t count, MPI_Datatype type, int peer, int tag);
 /** Completes an operation; the light thread that waits for it goes on. */
 void tp_ampi_request_complete(struct tp_ampi_request *req, int error);
-/** Counts one event of a send; the last completes it. */
+/** Counts one event of a request of several; the last completes it. */
 void tp_ampi_request_part(struct tp_ampi_request *req, int error);
 /** A request with a handle, which holds communicator and type. @return an error class */
 int tp_ampi_request_make(enum tp_ampi_request_kind kind, struct tp_ampi_comm *comm,
-                         bool collective, const void *buf, size_t count,
+                         unsigned lane, const void *buf, size_t count,
                          MPI_Datatype type, int peer, int tag,
                          struct tp_ampi_request **ret);
 /** Sends a copy of the data, which counts against the attached buffer. */
@@ -239,6 +244,11 @@ int tp_ampi_general_status(const struct tp_ampi_request *req, MPI_Status *status
 /** The last status, and the end. */
 int tp_ampi_general_end(const struct tp_ampi_request *req, MPI_Status *status);
 int tp_ampi_general_cancel(const struct tp_ampi_request *req);
+
+/* ---- partitioned.c ---- */
+
+/** Starts a partitioned request. */
+int tp_ampi_partitioned_start(struct tp_ampi_request *req);
 
 /* ---- request.c ---- */
 

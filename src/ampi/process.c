@@ -363,9 +363,10 @@ start_lights(void)
 static bool
 make_ranks(void)
 {
-    tp_ampi.context_shift = 1;
+    tp_ampi.context_shift = TP_AMPI_LANE_BITS;
     while (tp_ampi.context_shift < 31 &&
-           UINT32_C(1) << (tp_ampi.context_shift - 1) < tp_ampi.world_size) {
+           UINT32_C(1) << (tp_ampi.context_shift - TP_AMPI_LANE_BITS) <
+               tp_ampi.world_size) {
         tp_ampi.context_shift++;
     }
     if (!place_ranks()) {

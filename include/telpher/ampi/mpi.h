@@ -194,6 +194,7 @@ typedef MPI_Comm_errhandler_function MPI_Comm_errhandler_fn;
 #include "mpi_collective.h"
 #include "mpi_fortran.h"
 #include "mpi_objects.h"
+#include "mpi_partitioned.h"
 #include "mpi_persistent.h"
 #include "mpi_point_to_point.h"
 #include "mpi_topology.h"

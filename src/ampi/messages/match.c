@@ -46,8 +46,8 @@ struct tp_ampi_mail *
 tp_ampi_mail_of(struct tp_ampi_rank *rank, uint32_t context)
 {
     unsigned shift = tp_ampi.context_shift;
-    uint32_t chooser = (context & ((1u << shift) - 1)) >> 1;
-    uint32_t index = context >> shift << 1 | (context & 1);
+    uint32_t chooser = (context & ((1u << shift) - 1)) >> TP_AMPI_LANE_BITS;
+    uint32_t index = context >> shift << TP_AMPI_LANE_BITS | context % TP_AMPI_LANES;
     struct tp_ampi_mails *mails;
 
     if (tp_unlikely(chooser >= tp_ampi.world_size)) {

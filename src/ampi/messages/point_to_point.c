@@ -402,6 +402,12 @@ PMPI_Sendrecv_replace(void *buf, int count, MPI_Datatype type, int dest, int sen
 }
 TP_MPI_NAME(Sendrecv_replace);
 
+static void
+end_half(struct tp_ampi_request *half, int error)
+{
+    tp_ampi_request_part(half->whole, error);
+}
+
 /* Starts the send of a receive, which ends with the later of both. @param copy  freed with the send */
 static int
 start_half(struct tp_ampi_request *receive, const void *buf, size_t count,
@@ -426,7 +432,8 @@ start_half(struct tp_ampi_request *receive, const void *buf, size_t count,
     }
     req->destroy = tp_free;
     req->arg = copy;
-    req->receive = receive;
+    req->whole = receive;
+    req->done = end_half;
     req->freed = true;
     return tp_ampi_request_start(req);
 }

@@ -172,7 +172,7 @@ tp_ampi_take_unexpected(struct tp_ampi_request *req, struct tp_ampi_unexpected *
 void
 tp_ampi_post(struct tp_ampi_request *req)
 {
-    struct tp_ampi_mail *mail = req->comm->mail[req->collective];
+    struct tp_ampi_mail *mail = req->comm->mail[req->lane];
     struct tp_ampi_unexpected *u;
     int error = tp_ampi_request_layout(req, false);
 

@@ -60,7 +60,7 @@ tp_ampi_requests_fini(void)
 
 void
 tp_ampi_request_init(struct tp_ampi_request *req, enum tp_ampi_request_kind kind,
-                     struct tp_ampi_comm *comm, bool collective, const void *buf,
+                     struct tp_ampi_comm *comm, unsigned lane, const void *buf,
                      size_t count, MPI_Datatype type, int peer, int tag)
 {
     memset(req, 0, offsetof(struct tp_ampi_request, comm)); /* faster than all of it */
@@ -73,7 +73,7 @@ tp_ampi_request_init(struct tp_ampi_request *req, enum tp_ampi_request_kind kind
     req->destroy = NULL;
     req->arg = NULL;
     req->comm = comm;
-    req->collective = collective;
+    req->lane = (uint8_t)lane;
     req->buf = (void *)(uintptr_t)buf;
     req->count = count;
     req->type = type;
@@ -83,7 +83,7 @@ tp_ampi_request_init(struct tp_ampi_request *req, enum tp_ampi_request_kind kind
 
 int
 tp_ampi_request_make(enum tp_ampi_request_kind kind, struct tp_ampi_comm *comm,
-                     bool collective, const void *buf, size_t count, MPI_Datatype type,
+                     unsigned lane, const void *buf, size_t count, MPI_Datatype type,
                      int peer, int tag, struct tp_ampi_request **ret)
 {
     struct tp_ampi_request *req = take_request();
@@ -91,7 +91,7 @@ tp_ampi_request_make(enum tp_ampi_request_kind kind, struct tp_ampi_comm *comm,
     if (req == NULL) {
         return MPI_ERR_NO_MEM;
     }
-    tp_ampi_request_init(req, kind, comm, collective, buf, count, type, peer, tag);
+    tp_ampi_request_init(req, kind, comm, lane, buf, count, type, peer, tag);
     req->handle = tp_ampi_handle_create(TP_AMPI_REQUEST, req);
     if (req->handle == 0) {
         tp_ampi_request_give(req);
@@ -110,7 +110,7 @@ tp_ampi_request_make(enum tp_ampi_request_kind kind, struct tp_ampi_comm *comm,
 void
 tp_ampi_request_complete(struct tp_ampi_request *req, int error)
 {
-    struct tp_ampi_request *receive = req->receive;
+    bool freed = req->freed; /* a part may end with its whole */
     struct tp_ampi_waiter *waiter = req->waiter;
 
     if (tp_unlikely(req->parts != 0) && req->kind == TP_AMPI_RECV_REQUEST) {
@@ -136,11 +136,11 @@ tp_ampi_request_complete(struct tp_ampi_request *req, int error)
             tp_lights_wake(&tp_ampi.lights, waiter->light);
         }
     }
-    if (req->freed) {
-        tp_ampi_request_give(req);
+    if (tp_unlikely(req->done != NULL)) {
+        req->done(req, error);
     }
-    if (tp_unlikely(receive != NULL)) {
-        tp_ampi_request_part(receive, error);
+    if (freed) {
+        tp_ampi_request_give(req);
     }
 }
 
@@ -168,12 +168,18 @@ tp_ampi_request_start(struct tp_ampi_request *req)
         tp_ampi_request_complete(req, MPI_SUCCESS);
         return MPI_SUCCESS;
     }
-    if (req->kind == TP_AMPI_RECV_REQUEST) {
+    switch (req->kind) {
+    case TP_AMPI_RECV_REQUEST:
         tp_ampi_post(req);
         return MPI_SUCCESS;
+    case TP_AMPI_SEND_REQUEST:
+        return tp_ampi_start_send(req);
+    case TP_AMPI_PARTED_SEND:
+    case TP_AMPI_PARTED_RECV:
+        return tp_ampi_partitioned_start(req);
+    default:
+        return tp_ampi_light_begin(req);
     }
-    return req->kind == TP_AMPI_SEND_REQUEST ? tp_ampi_start_send(req)
-                                             : tp_ampi_light_begin(req);
 }
 
 void
@@ -226,7 +232,7 @@ tp_ampi_request_status(const struct tp_ampi_request *req, MPI_Status *status)
     if (status == MPI_STATUS_IGNORE) {
         return;
     }
-    if (req->kind != TP_AMPI_RECV_REQUEST) {
+    if (req->kind != TP_AMPI_RECV_REQUEST && req->kind != TP_AMPI_PARTED_RECV) {
         tp_ampi_status_empty(status, MPI_ANY_SOURCE);
     } else {
         status->MPI_SOURCE = req->source;

@@ -81,12 +81,12 @@ place_of(const struct tp_ampi_comm *comm, int rank)
 }
 
 static inline struct tp_ampi_envelope
-envelope(const struct tp_ampi_comm *comm, bool collective, uint32_t local, int tag,
+envelope(const struct tp_ampi_comm *comm, unsigned lane, uint32_t local, int tag,
          size_t len)
 {
     return (struct tp_ampi_envelope){.kind = TP_AMPI_EAGER,
                                      .to = local,
-                                     .context = comm->context + collective,
+                                     .context = comm->context + lane,
                                      .source = comm->rank,
                                      .tag = tag,
                                      .len = len};
@@ -122,7 +122,7 @@ send_local(const struct tp_ampi_envelope *env, const void *data, int *ret_error)
 }
 
 bool
-tp_ampi_send_now(struct tp_ampi_comm *comm, bool collective, const void *buf,
+tp_ampi_send_now(struct tp_ampi_comm *comm, unsigned lane, const void *buf,
                  size_t count, MPI_Datatype type, int to, int tag, int *ret_error)
 {
     const struct tp_ampi_place *place = place_of(comm, to);
@@ -135,7 +135,7 @@ tp_ampi_send_now(struct tp_ampi_comm *comm, bool collective, const void *buf,
         (len != 0 && tp_ampi_is_device((const char *)buf + offset))) {
         return false;
     }
-    env = envelope(comm, collective, place->local, tag, len);
+    env = envelope(comm, lane, place->local, tag, len);
     if (place->process == tp_ampi.process) {
         return send_local(&env, (const char *)buf + offset, ret_error);
     }
@@ -247,7 +247,7 @@ tp_ampi_start_send(struct tp_ampi_request *req)
         tp_ampi_request_complete(req, error);
         return error;
     }
-    env = envelope(comm, req->collective, place->local, req->tag, req->cap);
+    env = envelope(comm, req->lane, place->local, req->tag, req->cap);
     env.flags = req->mode == TP_AMPI_SYNCHRONOUS ? TP_AMPI_SYNC : 0;
     if (place->process == tp_ampi.process) {
         error = start_local(req, &env);

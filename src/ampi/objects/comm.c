@@ -45,7 +45,7 @@ fill(struct tp_ampi_comm *comm, struct tp_ampi_rank *owner, struct tp_ampi_group
     comm->size = group->size;
     comm->context = context;
     comm->errhandler = MPI_ERRORS_ARE_FATAL;
-    for (uint32_t i = 0; i < 2; i++) {
+    for (uint32_t i = 0; i <= TP_AMPI_LANE_COLLECTIVE; i++) {
         comm->mail[i] = tp_ampi_mail_of(owner, context + i);
         if (comm->mail[i] == NULL) {
             return MPI_ERR_NO_MEM;
@@ -152,7 +152,7 @@ propose_context(struct tp_ampi_rank *rank)
     if (rank->contexts >= UINT32_C(1) << (32 - tp_ampi.context_shift)) {
         return 0;
     }
-    return rank->contexts++ << tp_ampi.context_shift | rank->world << 1;
+    return rank->contexts++ << tp_ampi.context_shift | rank->world << TP_AMPI_LANE_BITS;
 }
 
 static int
