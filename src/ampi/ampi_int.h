@@ -172,6 +172,7 @@ struct tp_ampi_rank {
     struct tp_ampi_comm *comm_world, *comm_self;
     struct tp_ampi_mails *mails; /**< by the rank of the world that chose the context */
     uint32_t contexts; /**< that it chose */
+    struct tp_ampi_f90 *f90_types; /**< type_f90.c */
     void *bsend; /**< attached buffer */
     size_t bsend_bytes, bsend_used;
     tp_ampi_main main_fn; /**< of its copy of the program */

@@ -344,6 +344,14 @@ init_ranks(void)
     return true;
 }
 
+void
+tp_ampi_limit_collectives(void)
+{
+    tp_ampi.collectives_max =
+        (uint32_t)tp_ampi.settings.collectives / tp_ampi.rank_count;
+    tp_ampi.collectives_max = TP_MAX(tp_ampi.collectives_max, 4u);
+}
+
 /* Each rank has light threads of its own: those of one rank may wait for collectives of
  * another. */
 static bool
@@ -351,9 +359,7 @@ start_lights(void)
 {
     uint32_t room = tp_ampi.movable ? tp_ampi.world_size : tp_ampi.rank_count;
 
-    tp_ampi.collectives_max =
-        (uint32_t)tp_ampi.settings.collectives / tp_ampi.rank_count;
-    tp_ampi.collectives_max = TP_MAX(tp_ampi.collectives_max, 4u);
+    tp_ampi_limit_collectives();
     return tp_lights_init(&tp_ampi.lights,
                           (tp_ampi.virtual_ranks ? room : 0) +
                               (size_t)tp_ampi.collectives_max * room,
@@ -439,6 +445,7 @@ tp_ampi_process_stop(void)
                           MEET_NS); /* a process that is gone later is not lost */
     for (uint32_t i = 0; i < tp_ampi.rank_count; i++) {
         tp_ampi_mails_fini(tp_ampi.ranks[i]);
+        tp_ampi_f90_types_fini(tp_ampi.ranks[i]);
     }
     tp_ampi_channels_fini();
     telpher_context_destroy(tp_ampi.ctx);

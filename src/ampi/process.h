@@ -56,6 +56,7 @@ struct tp_ampi_process {
     pthread_t main_thread;
     pthread_mutex_t lock; /**< with MPI_THREAD_MULTIPLE */
     struct tp_ampi_settings settings;
+    bool settings_loaded;
     _Alignas(16) uint8_t out[TP_AMPI_OUT_BYTES]; /**< message that is being built */
 };
 
@@ -81,7 +82,9 @@ void tp_ampi_await_signal(struct tp_list *waits, struct tp_ampi_waiter *waiter);
 void tp_ampi_signal(struct tp_list *waits);
 /** Lets other ranks and the network go on. */
 void tp_ampi_yield(void);
-/** Loads the settings. @return false: one is wrong, which has been reported */
+/** The number of collectives on light threads from the setting, of which each rank has a part. */
+void tp_ampi_limit_collectives(void);
+/** Loads the settings, once. @return false: one is wrong, which has been reported */
 bool tp_ampi_settings_load(struct tp_ampi_settings *ret);
 /** Sends an envelope and @p len bytes to a process. */
 telpher_status tp_ampi_transmit(uint32_t process, const struct tp_ampi_envelope *env,

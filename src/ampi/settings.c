@@ -20,7 +20,12 @@ tp_ampi_settings_load(struct tp_ampi_settings *ret)
         {"ampi", entries, TP_ARRAY_LEN(entries), ret}};
     struct tp_config *config;
     struct tp_error wrong = {0};
-    telpher_status status = tp_config_create(rooms, TP_ARRAY_LEN(rooms), &config);
+    telpher_status status;
+
+    if (tp_ampi.settings_loaded) {
+        return true;
+    }
+    status = tp_config_create(rooms, TP_ARRAY_LEN(rooms), &config);
 
     if (status == TELPHER_OK) {
         status = tp_settings_load(config, TP_SETTINGS_DEFAULT_FILE, &wrong);
@@ -29,5 +34,6 @@ tp_ampi_settings_load(struct tp_ampi_settings *ret)
     if (status != TELPHER_OK) {
         tp_error("ampi", "%s", tp_error_text(&wrong));
     }
-    return status == TELPHER_OK;
+    tp_ampi.settings_loaded = status == TELPHER_OK;
+    return tp_ampi.settings_loaded;
 }

@@ -85,6 +85,24 @@ tp_ampi_type_reach(MPI_Datatype handle, size_t count, ptrdiff_t *ret_low,
     *ret_len = (size_t)(type->true_ub - type->true_lb + (last < 0 ? -last : last));
 }
 
+/** @return false: enough */
+typedef bool tp_ampi_basic_fn(void *arg, MPI_Datatype basic, size_t count);
+/**
+ * Calls fn(arg) for the basic types of @p count elements, in their order; several of one kind that
+ * follow each other in one call. @return false: a call said so
+ */
+bool tp_ampi_type_visit(MPI_Datatype handle, size_t count, tp_ampi_basic_fn *fn,
+                        void *arg);
+/** [bytes] of an element in representation external32. */
+size_t tp_ampi_external_size(MPI_Datatype handle);
+/* Between the bytes of tp_ampi_type_pack() and external32. */
+void tp_ampi_external_write(const void *native, size_t count, MPI_Datatype handle,
+                            void *external);
+void tp_ampi_external_read(const void *external, size_t count, MPI_Datatype handle,
+                           void *native);
+/** At a rank's end: types of its MPI_Type_create_f90_... */
+void tp_ampi_f90_types_fini(struct tp_ampi_rank *rank);
+
 /** tp_ampi_type_get() for a call, which reports the error. */
 struct tp_ampi_type *tp_ampi_type_find(MPI_Datatype handle);
 

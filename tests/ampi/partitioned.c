@@ -29,7 +29,8 @@ static void
 exchange(int total, int sent, int taken, bool backwards)
 {
     int to = (rank + 1) % size, from = (rank + size - 1) % size, flag;
-    int *out = malloc((size_t)total * sizeof(int)), *in = malloc((size_t)total * sizeof(int));
+    int *out = malloc((size_t)total * sizeof(int)),
+        *in = malloc((size_t)total * sizeof(int));
     MPI_Request requests[2];
     MPI_Status statuses[2];
 
@@ -59,7 +60,8 @@ exchange(int total, int sent, int taken, bool backwards)
         }
         MPI_Waitall(2, requests, statuses);
         MPI_Get_count(&statuses[0], MPI_INT, &count);
-        CHECK(count == total && statuses[0].MPI_SOURCE == from && statuses[0].MPI_TAG == 5);
+        CHECK(count == total && statuses[0].MPI_SOURCE == from &&
+              statuses[0].MPI_TAG == 5);
         for (int i = 0; i < total; i++) {
             CHECK(in[i] == value(from, round, i));
         }
@@ -83,8 +85,10 @@ exchange_columns(void)
     MPI_Type_vector(ROWS, 1, COLUMNS, MPI_INT, &vector);
     MPI_Type_create_resized(vector, 0, sizeof(int), &column);
     MPI_Type_commit(&column);
-    MPI_Precv_init(in, 4, 3, column, from, 1, MPI_COMM_WORLD, MPI_INFO_NULL, &requests[0]);
-    MPI_Psend_init(out, 6, 2, column, to, 1, MPI_COMM_WORLD, MPI_INFO_NULL, &requests[1]);
+    MPI_Precv_init(in, 4, 3, column, from, 1, MPI_COMM_WORLD, MPI_INFO_NULL,
+                   &requests[0]);
+    MPI_Psend_init(out, 6, 2, column, to, 1, MPI_COMM_WORLD, MPI_INFO_NULL,
+                   &requests[1]);
     MPI_Type_free(&column); /* requests keep it */
     MPI_Type_free(&vector);
     for (int round = 0; round < ROUNDS; round++) {
@@ -112,11 +116,13 @@ keep_order(void)
     MPI_Request requests[7];
 
     for (int i = 0; i < 3; i++) {
-        MPI_Psend_init(&out[i], 1, 1, MPI_INT, to, 9, MPI_COMM_WORLD, MPI_INFO_NULL, &requests[i]);
+        MPI_Psend_init(&out[i], 1, 1, MPI_INT, to, 9, MPI_COMM_WORLD, MPI_INFO_NULL,
+                       &requests[i]);
     }
     MPI_Isend(&out[2], 1, MPI_INT, to, 9, MPI_COMM_WORLD, &requests[6]);
     for (int i = 0; i < 3; i++) {
-        MPI_Precv_init(&in[i], 1, 1, MPI_INT, from, 9, MPI_COMM_WORLD, MPI_INFO_NULL, &requests[3 + i]);
+        MPI_Precv_init(&in[i], 1, 1, MPI_INT, from, 9, MPI_COMM_WORLD, MPI_INFO_NULL,
+                       &requests[3 + i]);
     }
     MPI_Startall(6, requests);
     for (int i = 2; i >= 0; i--) {
@@ -137,7 +143,8 @@ keep_order(void)
 static void
 free_early(void)
 {
-    int to = (rank + 1) % size, from = (rank + size - 1) % size, in[4], out[4] = {1, 2, 3, 4};
+    int to = (rank + 1) % size, from = (rank + size - 1) % size, in[4],
+        out[4] = {1, 2, 3, 4};
     int flag = 0;
     MPI_Request send, receive, lonely;
 
@@ -156,7 +163,8 @@ free_early(void)
     MPI_Request_free(&receive);
     MPI_Parrived(MPI_REQUEST_NULL, 0, &flag);
     CHECK(flag);
-    MPI_Psend_init(out, 4, 1, MPI_INT, MPI_PROC_NULL, 3, MPI_COMM_WORLD, MPI_INFO_NULL, &send);
+    MPI_Psend_init(out, 4, 1, MPI_INT, MPI_PROC_NULL, 3, MPI_COMM_WORLD, MPI_INFO_NULL,
+                   &send);
     MPI_Start(&send);
     CHECK(MPI_Pready(3, send) == MPI_SUCCESS);
     MPI_Wait(&send, MPI_STATUS_IGNORE);
@@ -170,13 +178,14 @@ refuse(void)
     MPI_Request send, receive;
 
     MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
-    code = MPI_Psend_init(out, -1, 1, MPI_INT, 0, 0, MPI_COMM_SELF, MPI_INFO_NULL, &send);
+    code =
+        MPI_Psend_init(out, -1, 1, MPI_INT, 0, 0, MPI_COMM_SELF, MPI_INFO_NULL, &send);
     MPI_Error_class(code, &class);
     CHECK(class == MPI_ERR_ARG);
-    CHECK(MPI_Psend_init(out, 1, -1, MPI_INT, 0, 0, MPI_COMM_SELF, MPI_INFO_NULL, &send) ==
-          MPI_ERR_COUNT);
-    CHECK(MPI_Precv_init(out, 1, 1, MPI_INT, MPI_ANY_SOURCE, 0, MPI_COMM_SELF, MPI_INFO_NULL,
-                         &receive) == MPI_ERR_RANK);
+    CHECK(MPI_Psend_init(out, 1, -1, MPI_INT, 0, 0, MPI_COMM_SELF, MPI_INFO_NULL,
+                         &send) == MPI_ERR_COUNT);
+    CHECK(MPI_Precv_init(out, 1, 1, MPI_INT, MPI_ANY_SOURCE, 0, MPI_COMM_SELF,
+                         MPI_INFO_NULL, &receive) == MPI_ERR_RANK);
     MPI_Psend_init(out, 2, 1, MPI_INT, 0, 0, MPI_COMM_SELF, MPI_INFO_NULL, &send);
     MPI_Precv_init(out, 1, 1, MPI_INT, 0, 0, MPI_COMM_SELF, MPI_INFO_NULL, &receive);
     CHECK(MPI_Pready(0, send) == MPI_ERR_REQUEST);
@@ -196,14 +205,16 @@ refuse(void)
 int
 main(int argc, char **argv)
 {
-    static const int cuts[][2] = {{1, 1}, {8, 8}, {1, 16}, {16, 1}, {13, 11}, {11, 13}, {720, 5}};
+    static const int cuts[][2] = {{1, 1},   {8, 8},   {1, 16}, {16, 1},
+                                  {13, 11}, {11, 13}, {720, 5}};
 
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     for (int i = 0; i < 7; i++) {
         exchange(TOTAL, cuts[i][0], cuts[i][1], i % 2 == 1);
-        exchange(TOTAL / 77, cuts[i][0] % 7 == 0 ? 10 : cuts[i][0] % 8 + 1, 9, i % 2 == 0);
+        exchange(TOTAL / 77, cuts[i][0] % 7 == 0 ? 10 : cuts[i][0] % 8 + 1, 9,
+                 i % 2 == 0);
     }
     exchange_columns();
     keep_order();

@@ -167,7 +167,28 @@ enum telpher_mpi_compare {
 #define MPI_ERR_RMA_SHARED 56
 #define MPI_ERR_RMA_FLAVOR 57
 #define MPI_ERR_PROC_FAILED 58
-#define MPI_ERR_LASTCODE 63
+#define MPI_ERR_SESSION 59
+#define MPI_ERR_ERRHANDLER 60
+#define MPI_ERR_VALUE_TOO_LARGE 61
+#define MPI_ERR_PROC_ABORTED 62
+#define MPI_T_ERR_MEMORY 64
+#define MPI_T_ERR_NOT_INITIALIZED 65
+#define MPI_T_ERR_CANNOT_INIT 66
+#define MPI_T_ERR_INVALID_INDEX 67
+#define MPI_T_ERR_INVALID_ITEM 68
+#define MPI_T_ERR_INVALID_HANDLE 69
+#define MPI_T_ERR_OUT_OF_HANDLES 70
+#define MPI_T_ERR_OUT_OF_SESSIONS 71
+#define MPI_T_ERR_INVALID_SESSION 72
+#define MPI_T_ERR_CVAR_SET_NOT_NOW 73
+#define MPI_T_ERR_CVAR_SET_NEVER 74
+#define MPI_T_ERR_PVAR_NO_STARTSTOP 75
+#define MPI_T_ERR_PVAR_NO_WRITE 76
+#define MPI_T_ERR_PVAR_NO_ATOMIC 77
+#define MPI_T_ERR_INVALID_NAME 78
+#define MPI_T_ERR_INVALID 79
+#define MPI_T_ERR_NOT_SUPPORTED 80
+#define MPI_ERR_LASTCODE 95
 
 /* Functions of attributes. */
 typedef int MPI_Comm_copy_attr_function(MPI_Comm comm, int keyval, void *extra,
@@ -197,6 +218,7 @@ typedef MPI_Comm_errhandler_function MPI_Comm_errhandler_fn;
 #include "mpi_partitioned.h"
 #include "mpi_persistent.h"
 #include "mpi_point_to_point.h"
+#include "mpi_tools.h"
 #include "mpi_topology.h"
 #include "mpi_types.h"
 #include "mpi_window.h"

@@ -24,18 +24,30 @@
 #define MPI_Win_c2f(win) ((MPI_Fint)(win))
 #define MPI_Win_f2c(win) ((MPI_Win)(win))
 
-static inline int
-MPI_Status_c2f(const MPI_Status *status, MPI_Fint *to)
-{
-    *(MPI_Status *)(void *)to = *status;
-    return MPI_SUCCESS;
-}
+/* A status has the same layout in C, in Fortran and in mpi_f08. */
+typedef MPI_Status MPI_F08_status;
+#define MPI_F_STATUS_SIZE 6
+#define MPI_F_SOURCE 0
+#define MPI_F_TAG 1
+#define MPI_F_ERROR 2
+#define MPI_F_STATUS_IGNORE ((MPI_Fint *)0)
+#define MPI_F_STATUSES_IGNORE ((MPI_Fint *)0)
+#define MPI_F08_STATUS_IGNORE ((MPI_F08_status *)0)
+#define MPI_F08_STATUSES_IGNORE ((MPI_F08_status *)0)
 
-static inline int
-MPI_Status_f2c(const MPI_Fint *from, MPI_Status *status)
-{
-    *status = *(const MPI_Status *)(const void *)from;
-    return MPI_SUCCESS;
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+TELPHER_MPI_CALL(int, Status_c2f, (const MPI_Status *from, MPI_Fint *to));
+TELPHER_MPI_CALL(int, Status_f2c, (const MPI_Fint *from, MPI_Status *to));
+TELPHER_MPI_CALL(int, Status_c2f08, (const MPI_Status *from, MPI_F08_status *to));
+TELPHER_MPI_CALL(int, Status_f082c, (const MPI_F08_status *from, MPI_Status *to));
+TELPHER_MPI_CALL(int, Status_f082f, (const MPI_F08_status *from, MPI_Fint *to));
+TELPHER_MPI_CALL(int, Status_f2f08, (const MPI_Fint *from, MPI_F08_status *to));
+
+#ifdef __cplusplus
 }
+#endif
 
 #endif

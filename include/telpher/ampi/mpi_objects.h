@@ -77,6 +77,7 @@ TELPHER_MPI_CALL(int, Type_delete_attr, (MPI_Datatype type, int keyval));
 /* ---- info ---- */
 
 TELPHER_MPI_CALL(int, Info_create, (MPI_Info * info));
+TELPHER_MPI_CALL(int, Info_create_env, (int argc, char *argv[], MPI_Info *info));
 TELPHER_MPI_CALL(int, Info_set, (MPI_Info info, const char *key, const char *value));
 TELPHER_MPI_CALL(int, Info_delete, (MPI_Info info, const char *key));
 TELPHER_MPI_CALL(int, Info_get,

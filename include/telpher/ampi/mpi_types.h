@@ -86,7 +86,10 @@ enum telpher_mpi_combiner {
     MPI_COMBINER_STRUCT,
     MPI_COMBINER_SUBARRAY,
     MPI_COMBINER_DARRAY,
-    MPI_COMBINER_RESIZED
+    MPI_COMBINER_RESIZED,
+    MPI_COMBINER_F90_INTEGER,
+    MPI_COMBINER_F90_REAL,
+    MPI_COMBINER_F90_COMPLEX
 };
 
 #define MPI_ORDER_C 56
@@ -170,6 +173,11 @@ TELPHER_MPI_CALL(int, Type_get_contents,
                   int integers[], MPI_Aint addresses[], MPI_Datatype types[]));
 TELPHER_MPI_CALL(int, Type_set_name, (MPI_Datatype type, const char *name));
 TELPHER_MPI_CALL(int, Type_get_name, (MPI_Datatype type, char *name, int *length));
+TELPHER_MPI_CALL(int, Type_create_f90_integer, (int range, MPI_Datatype *ret));
+TELPHER_MPI_CALL(int, Type_create_f90_real,
+                 (int precision, int range, MPI_Datatype *ret));
+TELPHER_MPI_CALL(int, Type_create_f90_complex,
+                 (int precision, int range, MPI_Datatype *ret));
 TELPHER_MPI_CALL(int, Type_match_size, (int type_class, int size, MPI_Datatype *ret));
 TELPHER_MPI_CALL(int, Get_count,
                  (const MPI_Status *status, MPI_Datatype type, int *count));
@@ -189,6 +197,16 @@ TELPHER_MPI_CALL(int, Unpack,
                   MPI_Datatype type, MPI_Comm comm));
 TELPHER_MPI_CALL(int, Pack_size,
                  (int count, MPI_Datatype type, MPI_Comm comm, int *bytes));
+TELPHER_MPI_CALL(int, Pack_external,
+                 (const char *representation, const void *in, int count,
+                  MPI_Datatype type, void *out, MPI_Aint out_bytes,
+                  MPI_Aint *position));
+TELPHER_MPI_CALL(int, Unpack_external,
+                 (const char *representation, const void *in, MPI_Aint in_bytes,
+                  MPI_Aint *position, void *out, int count, MPI_Datatype type));
+TELPHER_MPI_CALL(int, Pack_external_size,
+                 (const char *representation, int count, MPI_Datatype type,
+                  MPI_Aint *bytes));
 TELPHER_MPI_CALL(int, Get_address, (const void *at, MPI_Aint *address));
 TELPHER_MPI_CALL(MPI_Aint, Aint_add, (MPI_Aint base, MPI_Aint displacement));
 TELPHER_MPI_CALL(MPI_Aint, Aint_diff, (MPI_Aint one, MPI_Aint other));

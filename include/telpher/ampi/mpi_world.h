@@ -32,6 +32,8 @@ TELPHER_MPI_CALL(int, Comm_dup, (MPI_Comm comm, MPI_Comm *ret));
 TELPHER_MPI_CALL(int, Comm_idup, (MPI_Comm comm, MPI_Comm *ret, MPI_Request *request));
 TELPHER_MPI_CALL(int, Comm_dup_with_info,
                  (MPI_Comm comm, MPI_Info info, MPI_Comm *ret));
+TELPHER_MPI_CALL(int, Comm_idup_with_info,
+                 (MPI_Comm comm, MPI_Info info, MPI_Comm *ret, MPI_Request *request));
 TELPHER_MPI_CALL(int, Comm_create, (MPI_Comm comm, MPI_Group group, MPI_Comm *ret));
 TELPHER_MPI_CALL(int, Comm_create_group,
                  (MPI_Comm comm, MPI_Group group, int tag, MPI_Comm *ret));

@@ -15,7 +15,10 @@
     X(MPI_LONG_INT, 8, 8, 4)                                                           \
     X(MPI_SHORT_INT, 4, 4, 4)                                                          \
     X(MPI_2INT, 4, 4, 4)                                                               \
-    X(MPI_LONG_DOUBLE_INT, 16, 16, 4)
+    X(MPI_LONG_DOUBLE_INT, 16, 16, 4)                                                  \
+    X(MPI_2INTEGER, 4, 4, 4)                                                           \
+    X(MPI_2REAL, 4, 4, 4)                                                              \
+    X(MPI_2DOUBLE_PRECISION, 8, 8, 8)
 
 /* Others: name and alignment. */
 #define BASICS(X)                                                                      \
@@ -62,9 +65,6 @@
     X(MPI_DOUBLE_COMPLEX, 8)                                                           \
     X(MPI_LOGICAL, 4)                                                                  \
     X(MPI_CHARACTER, 1)                                                                \
-    X(MPI_2INTEGER, 4)                                                                 \
-    X(MPI_2REAL, 4)                                                                    \
-    X(MPI_2DOUBLE_PRECISION, 8)                                                        \
     X(MPI_INTEGER1, 1)                                                                 \
     X(MPI_INTEGER2, 2)                                                                 \
     X(MPI_INTEGER4, 4)                                                                 \

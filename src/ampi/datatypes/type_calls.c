@@ -9,6 +9,13 @@
 
 /* ---- life ---- */
 
+static bool
+is_f90(const struct tp_ampi_type *type)
+{
+    return type->combiner >= MPI_COMBINER_F90_INTEGER &&
+           type->combiner <= MPI_COMBINER_F90_COMPLEX;
+}
+
 int
 PMPI_Type_commit(MPI_Datatype *handle)
 {
@@ -31,7 +38,7 @@ PMPI_Type_free(MPI_Datatype *handle)
     if (type == NULL) {
         return MPI_ERR_TYPE;
     }
-    if (tp_ampi_is_predefined(*handle)) {
+    if (tp_ampi_is_predefined(*handle) || is_f90(type)) {
         return tp_ampi_error(NULL, MPI_ERR_TYPE, "%s is never freed", type->name);
     }
     error = tp_ampi_attributes_delete(&type->attributes, *handle);
@@ -222,24 +229,41 @@ PMPI_Get_count(const MPI_Status *status, MPI_Datatype handle, int *count)
 }
 TP_MPI_NAME(Get_count);
 
-/* Basic elements; MPI_UNDEFINED for a part of a type that consists of several. */
+/* Bytes that are left, and the basic elements in those before. */
+struct elements {
+    size_t bytes;
+    MPI_Count count;
+};
+
+static bool
+take_elements(void *arg, MPI_Datatype basic, size_t count)
+{
+    struct elements *e = arg;
+    size_t size = tp_ampi_type_size(basic), whole = TP_MIN(count, e->bytes / size);
+
+    e->bytes -= whole * size;
+    e->count += (MPI_Count)whole;
+    return whole == count && e->bytes > 0;
+}
+
+/* Basic elements; MPI_UNDEFINED if a part of one is left. */
 int
 PMPI_Get_elements_x(const MPI_Status *status, MPI_Datatype handle, MPI_Count *count)
 {
     const struct tp_ampi_type *type = tp_ampi_type_find(handle);
-    size_t bytes = tp_ampi_status_bytes(status), size;
+    struct elements e = {.bytes = tp_ampi_status_bytes(status)};
 
     if (type == NULL) {
         return MPI_ERR_TYPE;
     }
-    if (type->size != 0 && bytes % type->size == 0) {
-        *count = (MPI_Count)(bytes / type->size * type->elements);
-        return MPI_SUCCESS;
+    if (type->size != 0) {
+        e.count = (MPI_Count)(e.bytes / type->size * type->elements);
+        e.bytes %= type->size;
+        if (e.bytes != 0) {
+            (void)tp_ampi_type_visit(handle, 1, take_elements, &e);
+        }
     }
-    size = type->element != MPI_DATATYPE_NULL ? tp_ampi_type_size(type->element) : 0;
-    *count = bytes == 0                       ? 0
-             : size == 0 || bytes % size != 0 ? MPI_UNDEFINED
-                                              : (MPI_Count)(bytes / size);
+    *count = e.bytes == 0 ? e.count : MPI_UNDEFINED;
     return MPI_SUCCESS;
 }
 TP_MPI_NAME(Get_elements_x);

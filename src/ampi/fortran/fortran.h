@@ -22,6 +22,39 @@ void *tp_fortran_buffer(void *at);
 int *tp_fortran_weights(int *weights);
 MPI_Status *tp_fortran_status(MPI_Status *status);
 
+/** Where an error goes: mpi_f08 may leave the argument out. */
+static inline int *
+tp_fortran_error(int *ierror)
+{
+    static _Thread_local int unused;
+
+    return ierror != NULL ? ierror : &unused;
+}
+
+/** MPI_Sizeof() for a kind: the compiler chooses it by the variable's type. */
+#define FORTRAN_SIZE(name, bytes)                                                      \
+    FORTRAN(sizeof_##name, (const void *descriptor, int *size, int *ierror))           \
+    {                                                                                  \
+        (void)descriptor;                                                              \
+        *size = bytes;                                                                 \
+        *tp_fortran_error(ierror) = MPI_SUCCESS;                                       \
+    }
+
+/** Operators == and /= of mpi_f08's handles of a kind. */
+#define FORTRAN_EQUAL(name)                                                            \
+    __attribute__((visibility("default"))) int mpi_f08_eq_##name##_(const int *,       \
+                                                                    const int *);      \
+    __attribute__((visibility("default"))) int mpi_f08_ne_##name##_(const int *,       \
+                                                                    const int *);      \
+    int mpi_f08_eq_##name##_(const int *one, const int *other)                         \
+    {                                                                                  \
+        return *one == *other;                                                         \
+    }                                                                                  \
+    int mpi_f08_ne_##name##_(const int *one, const int *other)                         \
+    {                                                                                  \
+        return *one != *other;                                                         \
+    }
+
 /** A text of Fortran, which blanks end. The caller frees it. NULL: no memory */
 char *tp_fortran_text(const char *text, size_t length);
 /** Copies a text into a variable of Fortran. */

@@ -89,11 +89,11 @@ tp_fortran_pad(const char *text, char *to, size_t length)
 
 /* ---- start and time ---- */
 
-FORTRAN(init, (int *ierror)) { *ierror = PMPI_Init(NULL, NULL); }
+FORTRAN(init, (int *ierror)) { *tp_fortran_error(ierror) = PMPI_Init(NULL, NULL); }
 
 FORTRAN(init_thread, (int *required, int *provided, int *ierror))
 {
-    *ierror = PMPI_Init_thread(NULL, NULL, *required, provided);
+    *tp_fortran_error(ierror) = PMPI_Init_thread(NULL, NULL, *required, provided);
 }
 
 FORTRAN(pcontrol, (int *level)) { (void)PMPI_Pcontrol(*level); }
@@ -111,14 +111,93 @@ FUNCTION(MPI_Aint, aint_add, Aint_add, (MPI_Aint * base, MPI_Aint *displacement)
 FUNCTION(MPI_Aint, aint_diff, Aint_diff, (MPI_Aint * one, MPI_Aint *other),
          (*one, *other))
 
+/* The compiler must not keep a variable in a register across it. */
+FORTRAN(f_sync_reg, (void *buffer)) { (void)buffer; }
+
+FORTRAN(status_f082f, (const MPI_Status *from, MPI_Fint *to, int *ierror))
+{
+    *tp_fortran_error(ierror) = PMPI_Status_f082f(from, to);
+}
+
+FORTRAN(status_f2f08, (const MPI_Fint *from, MPI_Status *to, int *ierror))
+{
+    *tp_fortran_error(ierror) = PMPI_Status_f2f08(from, to);
+}
+
+/* ---- generalized requests ---- */
+
+typedef void query_fn(MPI_Aint *extra, MPI_Status *status, int *ierror);
+typedef void free_fn(MPI_Aint *extra, int *ierror);
+typedef void cancel_fn(MPI_Aint *extra, int *complete, int *ierror);
+
+/* The functions of a request. `extra` is the program's variable, which they may change. */
+struct general {
+    query_fn *query;
+    free_fn *free;
+    cancel_fn *cancel;
+    MPI_Aint *extra;
+};
+
+static int
+run_query(void *arg, MPI_Status *status)
+{
+    const struct general *g = arg;
+    int ierror = MPI_SUCCESS;
+
+    g->query(g->extra, status, &ierror);
+    return ierror;
+}
+
+static int
+run_free(void *arg)
+{
+    struct general *g = arg;
+    int ierror = MPI_SUCCESS;
+
+    g->free(g->extra, &ierror);
+    tp_free(g);
+    return ierror;
+}
+
+static int
+run_cancel(void *arg, int complete)
+{
+    const struct general *g = arg;
+    int ierror = MPI_SUCCESS;
+
+    g->cancel(g->extra, &complete, &ierror);
+    return ierror;
+}
+
+FORTRAN(grequest_start, (query_fn * query, free_fn *free_it, cancel_fn *cancel,
+                         MPI_Aint *extra, MPI_Request *request, int *ierror))
+{
+    const struct general functions = {query, free_it, cancel, extra};
+    struct general *g = tp_memdup(&functions, sizeof(functions), "MPI request");
+    int error = MPI_ERR_NO_MEM;
+
+    if (g != NULL) {
+        error = PMPI_Grequest_start(run_query, run_free, run_cancel, g, request);
+    }
+    if (error != MPI_SUCCESS) {
+        tp_free(g);
+    }
+    *tp_fortran_error(ierror) = error;
+}
+
 /* ---- texts of info objects: unchanged if there is no such key; lengths without an end mark ---- */
+
+FORTRAN(info_create_env, (MPI_Info * info, int *ierror))
+{
+    *tp_fortran_error(ierror) = PMPI_Info_create_env(0, NULL, info);
+}
 
 FORTRAN(info_get, (int *info, char *key, int *length, char *value, int *flag,
                    int *ierror, size_t key_length, size_t value_length))
 {
     char *c_key = tp_fortran_text(key, key_length), c_value[TP_FORTRAN_TEXT] = "";
 
-    *ierror = PMPI_Info_get(*info, c_key, *length, c_value, flag);
+    *tp_fortran_error(ierror) = PMPI_Info_get(*info, c_key, *length, c_value, flag);
     if (*flag) {
         tp_fortran_pad(c_value, value, value_length);
     }
@@ -131,7 +210,8 @@ FORTRAN(info_get_string, (int *info, char *key, int *length, char *value, int *f
     char *c_key = tp_fortran_text(key, key_length), c_value[TP_FORTRAN_TEXT] = "";
     int c_length = *length > 0 ? TP_MIN(*length + 1, (int)TP_FORTRAN_TEXT) : 0;
 
-    *ierror = PMPI_Info_get_string(*info, c_key, &c_length, c_value, flag);
+    *tp_fortran_error(ierror) =
+        PMPI_Info_get_string(*info, c_key, &c_length, c_value, flag);
     if (*flag && *length > 0) {
         tp_fortran_pad(c_value, value, value_length);
     }
@@ -146,21 +226,23 @@ FORTRAN(info_get_string, (int *info, char *key, int *length, char *value, int *f
 FORTRAN(waitany, (int *count, MPI_Request *requests, int *index, MPI_Status *status,
                   int *ierror))
 {
-    *ierror = PMPI_Waitany(*count, requests, index, tp_fortran_status(status));
+    *tp_fortran_error(ierror) =
+        PMPI_Waitany(*count, requests, index, tp_fortran_status(status));
     *index += *index != MPI_UNDEFINED;
 }
 
 FORTRAN(testany, (int *count, MPI_Request *requests, int *index, int *flag,
                   MPI_Status *status, int *ierror))
 {
-    *ierror = PMPI_Testany(*count, requests, index, flag, tp_fortran_status(status));
+    *tp_fortran_error(ierror) =
+        PMPI_Testany(*count, requests, index, flag, tp_fortran_status(status));
     *index += *index != MPI_UNDEFINED;
 }
 
 FORTRAN(waitsome, (int *count, MPI_Request *requests, int *outcount, int *indices,
                    MPI_Status *statuses, int *ierror))
 {
-    *ierror =
+    *tp_fortran_error(ierror) =
         PMPI_Waitsome(*count, requests, outcount, indices, tp_fortran_status(statuses));
     for (int i = 0; i < *outcount; i++) {
         indices[i]++;
@@ -170,7 +252,7 @@ FORTRAN(waitsome, (int *count, MPI_Request *requests, int *outcount, int *indice
 FORTRAN(testsome, (int *count, MPI_Request *requests, int *outcount, int *indices,
                    MPI_Status *statuses, int *ierror))
 {
-    *ierror =
+    *tp_fortran_error(ierror) =
         PMPI_Testsome(*count, requests, outcount, indices, tp_fortran_status(statuses));
     for (int i = 0; i < *outcount; i++) {
         indices[i]++;
@@ -272,18 +354,21 @@ value_of(int keyval, const void *value)
     {                                                                                  \
         struct callbacks *c = keep_callbacks(                                          \
             (struct callbacks){.copy = copy, .del = del, .extra = *extra});            \
-        *ierror = PMPI_##Name##_create_keyval(run_copy, run_delete, keyval, c);        \
+        *tp_fortran_error(ierror) =                                                    \
+            PMPI_##Name##_create_keyval(run_copy, run_delete, keyval, c);              \
     }                                                                                  \
     FORTRAN(name##_set_attr, (int *object, int *keyval, MPI_Aint *value, int *ierror)) \
     {                                                                                  \
-        *ierror = PMPI_##Name##_set_attr(*object, *keyval, (void *)*value);            \
+        *tp_fortran_error(ierror) =                                                    \
+            PMPI_##Name##_set_attr(*object, *keyval, (void *)*value);                  \
     }                                                                                  \
     FORTRAN(name##_get_attr,                                                           \
             (int *object, int *keyval, MPI_Aint *value, int *flag, int *ierror))       \
     {                                                                                  \
         void *got = NULL;                                                              \
         *flag = 0;                                                                     \
-        *ierror = PMPI_##Name##_get_attr(*object, *keyval, &got, flag);                \
+        *tp_fortran_error(ierror) =                                                    \
+            PMPI_##Name##_get_attr(*object, *keyval, &got, flag);                      \
         if (*flag) {                                                                   \
             *value = value_of(*keyval, got);                                           \
         }                                                                              \
@@ -339,12 +424,14 @@ FORTRAN(keyval_create,
     struct callbacks *c = keep_callbacks(
         (struct callbacks){.old_copy = copy, .old_del = del, .extra = *extra});
 
-    *ierror = PMPI_Comm_create_keyval(run_copy, run_delete, keyval, c);
+    *tp_fortran_error(ierror) =
+        PMPI_Comm_create_keyval(run_copy, run_delete, keyval, c);
 }
 
 FORTRAN(attr_put, (int *comm, int *keyval, int *value, int *ierror))
 {
-    *ierror = PMPI_Comm_set_attr(*comm, *keyval, (void *)(MPI_Aint)*value);
+    *tp_fortran_error(ierror) =
+        PMPI_Comm_set_attr(*comm, *keyval, (void *)(MPI_Aint)*value);
 }
 
 FORTRAN(attr_get, (int *comm, int *keyval, int *value, int *flag, int *ierror))
@@ -352,7 +439,7 @@ FORTRAN(attr_get, (int *comm, int *keyval, int *value, int *flag, int *ierror))
     void *got = NULL;
 
     *flag = 0;
-    *ierror = PMPI_Comm_get_attr(*comm, *keyval, &got, flag);
+    *tp_fortran_error(ierror) = PMPI_Comm_get_attr(*comm, *keyval, &got, flag);
     if (*flag) {
         *value = (int)value_of(*keyval, got);
     }
@@ -362,7 +449,7 @@ FORTRAN(address, (void *at, int *address, int *ierror))
 {
     MPI_Aint full = 0;
 
-    *ierror = PMPI_Get_address(tp_fortran_buffer(at), &full);
+    *tp_fortran_error(ierror) = PMPI_Get_address(tp_fortran_buffer(at), &full);
     *address = (int)full;
 }
 
@@ -370,7 +457,7 @@ FORTRAN(type_extent, (int *type, int *extent, int *ierror))
 {
     MPI_Aint lb = 0, full = 0;
 
-    *ierror = PMPI_Type_get_extent(*type, &lb, &full);
+    *tp_fortran_error(ierror) = PMPI_Type_get_extent(*type, &lb, &full);
     *extent = (int)full;
 }
 
@@ -378,7 +465,7 @@ FORTRAN(type_lb, (int *type, int *displacement, int *ierror))
 {
     MPI_Aint lb = 0, extent = 0;
 
-    *ierror = PMPI_Type_get_extent(*type, &lb, &extent);
+    *tp_fortran_error(ierror) = PMPI_Type_get_extent(*type, &lb, &extent);
     *displacement = (int)lb;
 }
 
@@ -386,14 +473,15 @@ FORTRAN(type_ub, (int *type, int *displacement, int *ierror))
 {
     MPI_Aint lb = 0, extent = 0;
 
-    *ierror = PMPI_Type_get_extent(*type, &lb, &extent);
+    *tp_fortran_error(ierror) = PMPI_Type_get_extent(*type, &lb, &extent);
     *displacement = (int)(lb + extent);
 }
 
 FORTRAN(type_hvector,
         (int *count, int *length, int *stride, int *old, int *ret, int *ierror))
 {
-    *ierror = PMPI_Type_create_hvector(*count, *length, *stride, *old, ret);
+    *tp_fortran_error(ierror) =
+        PMPI_Type_create_hvector(*count, *length, *stride, *old, ret);
 }
 
 /* @return NULL: no memory */
@@ -414,8 +502,9 @@ FORTRAN(type_hindexed,
 {
     MPI_Aint *wide = widen(displs, *count);
 
-    *ierror = wide != NULL ? PMPI_Type_create_hindexed(*count, lengths, wide, *old, ret)
-                           : MPI_ERR_NO_MEM;
+    *tp_fortran_error(ierror) =
+        wide != NULL ? PMPI_Type_create_hindexed(*count, lengths, wide, *old, ret)
+                     : MPI_ERR_NO_MEM;
     tp_free(wide);
 }
 
@@ -424,8 +513,9 @@ FORTRAN(type_struct,
 {
     MPI_Aint *wide = widen(displs, *count);
 
-    *ierror = wide != NULL ? PMPI_Type_create_struct(*count, lengths, wide, types, ret)
-                           : MPI_ERR_NO_MEM;
+    *tp_fortran_error(ierror) =
+        wide != NULL ? PMPI_Type_create_struct(*count, lengths, wide, types, ret)
+                     : MPI_ERR_NO_MEM;
     tp_free(wide);
 }
 

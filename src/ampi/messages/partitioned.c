@@ -204,8 +204,8 @@ init_recv(struct parted *p)
     struct tp_ampi_request *whole = p->whole;
     ptrdiff_t offset;
     size_t all;
-    bool gaps = !tp_ampi_type_span(whole->type, p->elements * (size_t)p->count, &offset,
-                                   &all);
+    bool gaps =
+        !tp_ampi_type_span(whole->type, p->elements * (size_t)p->count, &offset, &all);
 
     p->missing =
         tp_alloc_array((size_t)TP_MAX(p->count, 1), sizeof(*p->missing), "partitions");
@@ -283,8 +283,8 @@ init(enum tp_ampi_request_kind kind, const void *buf, int partitions, MPI_Count 
         return error;
     }
     if (partitions < 0) {
-        return tp_ampi_error(comm, MPI_ERR_ARG, "%d partitions: a count is not negative",
-                             partitions);
+        return tp_ampi_error(comm, MPI_ERR_ARG,
+                             "%d partitions: a count is not negative", partitions);
     }
     error = open_lanes(comm);
     if (error == MPI_SUCCESS) {
@@ -385,8 +385,9 @@ mark_ready(struct parted *p, int partition)
                              "MPI_Start first");
     }
     if (partition < 0 || partition >= p->count) {
-        return tp_ampi_error(comm, MPI_ERR_ARG, "there is no partition %d: %d were made",
-                             partition, p->count);
+        return tp_ampi_error(comm, MPI_ERR_ARG,
+                             "there is no partition %d: %d were made", partition,
+                             p->count);
     }
     if (p->parts == NULL) { /* to MPI_PROC_NULL */
         return MPI_SUCCESS;

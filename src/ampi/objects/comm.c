@@ -517,6 +517,15 @@ PMPI_Comm_idup(MPI_Comm handle, MPI_Comm *ret, MPI_Request *request)
 }
 TP_MPI_NAME(Comm_idup);
 
+int
+PMPI_Comm_idup_with_info(MPI_Comm handle, MPI_Info info, MPI_Comm *ret,
+                         MPI_Request *request)
+{
+    (void)info;
+    return PMPI_Comm_idup(handle, ret, request);
+}
+TP_MPI_NAME(Comm_idup_with_info);
+
 static int
 create(MPI_Comm handle, MPI_Group group_handle, bool members_only, int tag,
        MPI_Comm *ret)

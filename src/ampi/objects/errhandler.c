@@ -165,6 +165,26 @@ static const char *const class_texts[] = {
     [MPI_ERR_RMA_SHARED] = "MPI_ERR_RMA_SHARED: memory cannot be shared",
     [MPI_ERR_RMA_FLAVOR] = "MPI_ERR_RMA_FLAVOR: window of the wrong kind",
     [MPI_ERR_PROC_FAILED] = "MPI_ERR_PROC_FAILED: a process failed",
+    [MPI_ERR_PORT] = "MPI_ERR_PORT: invalid port",
+    [MPI_ERR_SERVICE] = "MPI_ERR_SERVICE: invalid service name",
+    [MPI_ERR_SESSION] = "MPI_ERR_SESSION: invalid session",
+    [MPI_ERR_ERRHANDLER] = "MPI_ERR_ERRHANDLER: invalid error handler",
+    [MPI_ERR_VALUE_TOO_LARGE] = "MPI_ERR_VALUE_TOO_LARGE: value does not fit",
+    [MPI_ERR_PROC_ABORTED] = "MPI_ERR_PROC_ABORTED: a process was aborted",
+    [MPI_T_ERR_NOT_INITIALIZED] =
+        "MPI_T_ERR_NOT_INITIALIZED: call MPI_T_init_thread first",
+    [MPI_T_ERR_CANNOT_INIT] = "MPI_T_ERR_CANNOT_INIT: a setting is wrong",
+    [MPI_T_ERR_INVALID_INDEX] = "MPI_T_ERR_INVALID_INDEX: invalid index",
+    [MPI_T_ERR_INVALID_HANDLE] = "MPI_T_ERR_INVALID_HANDLE: invalid handle",
+    [MPI_T_ERR_OUT_OF_HANDLES] = "MPI_T_ERR_OUT_OF_HANDLES: no memory for a handle",
+    [MPI_T_ERR_OUT_OF_SESSIONS] = "MPI_T_ERR_OUT_OF_SESSIONS: no memory for a session",
+    [MPI_T_ERR_INVALID_SESSION] = "MPI_T_ERR_INVALID_SESSION: invalid session",
+    [MPI_T_ERR_CVAR_SET_NEVER] = "MPI_T_ERR_CVAR_SET_NEVER: set it before MPI_Init",
+    [MPI_T_ERR_PVAR_NO_STARTSTOP] =
+        "MPI_T_ERR_PVAR_NO_STARTSTOP: the variable always runs",
+    [MPI_T_ERR_PVAR_NO_WRITE] = "MPI_T_ERR_PVAR_NO_WRITE: the variable is only read",
+    [MPI_T_ERR_INVALID_NAME] = "MPI_T_ERR_INVALID_NAME: no such name",
+    [MPI_T_ERR_INVALID] = "MPI_T_ERR_INVALID: invalid value",
 };
 
 /* Codes that the programs of this process added. */

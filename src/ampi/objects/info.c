@@ -166,6 +166,15 @@ PMPI_Info_create(MPI_Info *ret)
 TP_MPI_NAME(Info_create);
 
 int
+PMPI_Info_create_env(int argc, char *argv[], MPI_Info *info)
+{
+    (void)argc;
+    (void)argv;
+    return tp_ampi_info_give(tp_ampi_info_dup(get_environment()), info);
+}
+TP_MPI_NAME(Info_create_env);
+
+int
 PMPI_Info_set(MPI_Info handle, const char *key, const char *value)
 {
     int error;
