@@ -496,13 +496,21 @@ tp_ampi_class_of(telpher_status status)
     }
 }
 
-int
-tp_ampi_copy_memory(struct tp_ampi_comm *comm, void *to, const void *from, size_t len)
+telpher_status
+tp_ampi_mem_copy(void *to, const void *from, size_t len)
 {
     struct tp_ampi_heap *heap = tp_ampi_heap_use(NULL);
     telpher_status status = telpher_mem_copy(tp_ampi.ctx, to, from, len);
 
     (void)tp_ampi_heap_use(heap);
+    return status;
+}
+
+int
+tp_ampi_copy_memory(struct tp_ampi_comm *comm, void *to, const void *from, size_t len)
+{
+    telpher_status status = tp_ampi_mem_copy(to, from, len);
+
     return tp_ampi_error(comm, tp_ampi_class_of(status),
                          "cannot copy %zu bytes of device memory: %s", len,
                          telpher_status_name(status));

@@ -121,6 +121,8 @@ tp_ampi_is_device(const void *at)
     return status == TELPHER_OK && info.kind != TELPHER_MEM_HOST;
 }
 
+/** Copies between memories of any kinds; reports nothing. */
+telpher_status tp_ampi_mem_copy(void *to, const void *from, size_t len);
 /** Copies between memories of any kinds. @return an error class, reported to @p comm */
 int tp_ampi_copy_memory(struct tp_ampi_comm *comm, void *to, const void *from,
                         size_t len);

@@ -133,6 +133,8 @@ struct tp_ampi_win *tp_ampi_win_of(const struct tp_ampi_win *win, int rank);
  */
 void tp_ampi_win_execute(enum tp_ampi_wish wish, MPI_Op op, MPI_Datatype type, void *at,
                          size_t len, const void *data, void *before);
+/** Ends the job: both sides cannot agree on an access any more. */
+_Noreturn void tp_ampi_access_failed(const char *what, telpher_status status);
 /** An access has got bytes. The last ends it. */
 void tp_ampi_access_got(struct tp_ampi_access *access, size_t len);
 /** A message of kind ONE_SIDED. */

@@ -44,19 +44,35 @@ class_of_len(const struct tp_ampi_request *req, size_t len)
     return len > req->cap ? MPI_ERR_TRUNCATE : MPI_SUCCESS;
 }
 
-static inline void
-copy(void *dst, const void *src, size_t len, bool from_device)
+/* Only logs an error: the call that completes the receive reports it. */
+static int
+copy_device(void *dst, const void *src, size_t len, int source)
+{
+    telpher_status status = tp_ampi_mem_copy(dst, src, len);
+
+    if (status != TELPHER_OK) {
+        tp_error("ampi",
+                 "message of rank %d: cannot copy %zu bytes of device memory: %s",
+                 source, len, telpher_status_text(status));
+    }
+    return tp_ampi_class_of(status);
+}
+
+static inline int
+copy(void *dst, const void *src, size_t len, bool from_device, int source)
 {
     if (len == 0) {
-        return;
+        return MPI_SUCCESS;
     }
     if (tp_unlikely(from_device || tp_ampi_is_device(dst))) {
-        (void)telpher_mem_copy(tp_ampi.ctx, dst, src, len);
-    } else if (len == sizeof(uint64_t)) { /* without a call of memcpy() */
+        return copy_device(dst, src, len, source);
+    }
+    if (len == sizeof(uint64_t)) { /* without a call of memcpy() */
         memcpy(dst, src, sizeof(uint64_t));
     } else {
         memcpy(dst, src, len);
     }
+    return MPI_SUCCESS;
 }
 
 static inline void
@@ -64,14 +80,16 @@ take(struct tp_ampi_request *req, const struct tp_ampi_envelope *env, const void
      bool from_device)
 {
     size_t len = (size_t)env->len;
+    int error = MPI_SUCCESS;
 
     set_got(req, env->source, env->tag, len);
     if (req->packed != NULL) {
         tp_ampi_type_unpack(data, req->got, req->buf, req->count, req->type);
     } else {
-        copy(req->data, data, req->got, from_device);
+        error = copy(req->data, data, req->got, from_device, env->source);
     }
-    tp_ampi_request_complete(req, class_of_len(req, len));
+    tp_ampi_request_complete(req,
+                             error == MPI_SUCCESS ? class_of_len(req, len) : error);
 }
 
 void

@@ -7,10 +7,11 @@
 #include "ampi/process.h"
 
 #include <string.h>
-#include <unistd.h>
 
 #include "ampi/topology.h"
 #include "base/alloc.h"
+#include "base/hash.h"
+#include "base/os/process.h"
 
 enum {
     TAG_MEET = TP_AMPI_TAG_OWN,
@@ -356,18 +357,20 @@ tp_ampi_comm_split(struct tp_ampi_comm *comm, int color, int key, MPI_Comm *ret)
                          "cannot split %s by color", comm->name);
 }
 
-/* A number for the machine: ranks with the same one share memory. */
+/* A number for the machine and its PID namespace: processes with the same one open each other's
+ * memory files. Host names do not tell: containers of several machines may have the same. */
 static int
 machine_color(void)
 {
-    char name[256] = "";
-    uint32_t hash = 2166136261u;
+    uint64_t hash = TP_HASH_START;
+    struct tp_process self;
 
-    (void)gethostname(name, sizeof(name) - 1);
-    for (const char *c = name; *c != '\0'; c++) {
-        hash = (hash ^ (uint8_t)*c) * 16777619u;
+    if (tp_process_self(&self) != TELPHER_OK) {
+        return (int)tp_ampi.process; /* without /proc only its own ranks share memory */
     }
-    return (int)(hash & 0x7fffffff);
+    hash = tp_hash_add(hash, self.machine, sizeof(self.machine));
+    hash = tp_hash_add(hash, &self.pid_ns, sizeof(self.pid_ns));
+    return (int)(hash >> 33); /* the upper bits are mixed best; no sign */
 }
 
 /* ---- calls ---- */
@@ -602,8 +605,8 @@ PMPI_Comm_split_type(MPI_Comm comm, int type, int key, MPI_Info info, MPI_Comm *
 {
     (void)info;
     if (type != MPI_COMM_TYPE_SHARED && type != MPI_UNDEFINED) {
-        return tp_ampi_error(tp_ampi_comm_get(comm), MPI_ERR_ARG,
-                             "%d is no type of MPI_Comm_split_type", type);
+        return tp_ampi_error(tp_ampi_comm_get(comm), MPI_ERR_ARG, "there is no type %d",
+                             type);
     }
     return PMPI_Comm_split(comm, type == MPI_UNDEFINED ? type : machine_color(), key,
                            ret);
@@ -635,7 +638,8 @@ PMPI_Comm_free(MPI_Comm *handle)
         return MPI_ERR_COMM;
     }
     if (tp_ampi_is_predefined(*handle)) {
-        return tp_ampi_error(comm, MPI_ERR_COMM, "%s is never freed", comm->name);
+        return tp_ampi_error(comm, MPI_ERR_COMM, "%s is predefined and cannot be freed",
+                             comm->name);
     }
     tp_ampi_enter();
     error = release(comm);

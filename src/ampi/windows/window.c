@@ -437,7 +437,7 @@ PMPI_Win_shared_query(MPI_Win handle, int rank, MPI_Aint *size, int *unit, void 
     }
     rank = rank == MPI_PROC_NULL ? 0 : rank;
     if (rank < 0 || rank >= win->comm->size) {
-        return tp_ampi_win_error(win, MPI_ERR_RANK, "MPI_Win_shared_query: rank %d",
+        return tp_ampi_win_error(win, MPI_ERR_RANK, "there is no rank %d in the window",
                                  rank);
     }
     if (win->parts[rank].size !=
@@ -463,12 +463,11 @@ PMPI_Win_attach(MPI_Win handle, void *base, MPI_Aint size)
         return MPI_ERR_WIN;
     }
     if (win->flavor != MPI_WIN_FLAVOR_DYNAMIC || size < 0) {
-        return tp_ampi_win_error(win, MPI_ERR_RMA_FLAVOR,
-                                 "MPI_Win_attach: the window is not dynamic");
+        return tp_ampi_win_error(win, MPI_ERR_RMA_FLAVOR, "the window is not dynamic");
     }
     a = tp_zalloc(sizeof(*a), "MPI window");
     if (a == NULL) {
-        return tp_ampi_win_error(win, MPI_ERR_NO_MEM, "MPI_Win_attach: no memory");
+        return tp_ampi_win_error(win, MPI_ERR_NO_MEM, "no memory");
     }
     a->base = (uint64_t)(uintptr_t)base;
     a->size = (uint64_t)size;
@@ -495,7 +494,6 @@ PMPI_Win_detach(MPI_Win handle, const void *base)
             return MPI_SUCCESS;
         }
     }
-    return tp_ampi_win_error(win, MPI_ERR_BASE, "MPI_Win_detach: %p is not attached",
-                             base);
+    return tp_ampi_win_error(win, MPI_ERR_BASE, "%p is not attached", base);
 }
 TP_MPI_NAME(Win_detach);

@@ -162,12 +162,19 @@ access_batch(struct job *job, size_t max)
     return post(job, job->wish, body, len);
 }
 
+/* Of a put or a get of one run, whose data travels on a channel. */
+struct long_body {
+    struct tp_ampi_access_head head;
+    struct tp_ampi_segment segment;
+};
+
+/* The target knows of the put and waits for its data, so an error ends the job. */
 static void
 long_sent(void *user, telpher_status status, size_t len)
 {
     (void)len;
     if (status != TELPHER_OK) {
-        tp_ampi_abort(MPI_ERR_OTHER);
+        tp_ampi_access_failed("long put", status);
     }
     tp_ampi_access_got(user, 0);
 }
@@ -197,34 +204,56 @@ take_access(struct job *job, size_t total)
     return a;
 }
 
+/* Takes a channel, which is named to the target only if the rest of the put was made. */
+static telpher_channel *
+take_channel(uint32_t process, uint32_t *ret_id)
+{
+    telpher_channel *channel = NULL;
+
+    *ret_id = tp_ampi_channel_take(process, NULL);
+    if (*ret_id != UINT32_MAX) {
+        channel = tp_ampi_channel_get(process, *ret_id);
+        if (channel == NULL) {
+            (void)tp_ampi_channel_released(process, *ret_id);
+        }
+    }
+    return channel;
+}
+
+/* Names the put to the target, then sends its data. Takes @p access. */
+static telpher_status
+send_long(struct job *job, telpher_channel *channel, struct tp_ampi_access *access,
+          const struct long_body *body)
+{
+    const telpher_xfer_params xfer = {
+        .struct_size = sizeof(xfer), .on_done = long_sent, .user = access};
+    telpher_status status = post(job, TP_AMPI_PUT_LONG, body, sizeof(*body));
+
+    if (status < 0) {
+        tp_ampi_access_got(access, 0); /* a later flush does not wait for it */
+        return status;
+    }
+    status =
+        telpher_channel_send(channel, job->out, (size_t)body->segment.len, &xfer, NULL);
+    if (status != TELPHER_IN_PROGRESS) {
+        long_sent(access, status, 0);
+    }
+    return status;
+}
+
 /* A run whose data follows on a channel, straight from the program's memory. */
 static telpher_status
 put_long(struct job *job, uint32_t process)
 {
-    struct {
-        struct tp_ampi_access_head head;
-        struct tp_ampi_segment segment;
-    } body = {.head = {.segments = 1}, .segment = take(&job->cursor, SIZE_MAX)};
-    struct tp_ampi_access *access = take_access(job, 0);
-    const telpher_xfer_params xfer = {
-        .struct_size = sizeof(xfer), .on_done = long_sent, .user = access};
-    telpher_channel *channel = NULL;
-    telpher_status status;
+    struct long_body body = {.head = {.segments = 1},
+                             .segment = take(&job->cursor, SIZE_MAX)};
+    telpher_channel *channel = take_channel(process, &body.head.channel);
+    struct tp_ampi_access *access = channel != NULL ? take_access(job, 0) : NULL;
+    telpher_status status =
+        access != NULL ? send_long(job, channel, access, &body) : TELPHER_ERR_NO_MEMORY;
 
-    body.head.channel = tp_ampi_channel_take(process, NULL);
-    if (body.head.channel != UINT32_MAX) {
-        channel = tp_ampi_channel_get(process, body.head.channel);
-    }
-    if (access == NULL || channel == NULL) {
-        return TELPHER_ERR_NO_MEMORY;
-    }
-    status = post(job, TP_AMPI_PUT_LONG, &body, sizeof(body));
-    if (status >= 0) {
-        status = telpher_channel_send(channel, job->out, (size_t)body.segment.len,
-                                      &xfer, NULL);
-    }
-    if (status == TELPHER_OK) {
-        tp_ampi_access_got(access, 0);
+    if (status < 0 && channel != NULL) {
+        (void)tp_ampi_channel_released(process, body.head.channel);
     }
     job->out += body.segment.len;
     return status;
@@ -234,11 +263,8 @@ put_long(struct job *job, uint32_t process)
 static telpher_status
 get_long(struct job *job)
 {
-    struct {
-        struct tp_ampi_access_head head;
-        struct tp_ampi_segment segment;
-    } body = {.head = {.segments = 1, .offset = job->offset},
-              .segment = take(&job->cursor, SIZE_MAX)};
+    struct long_body body = {.head = {.segments = 1, .offset = job->offset},
+                             .segment = take(&job->cursor, SIZE_MAX)};
 
     job->offset += body.segment.len;
     return post(job, TP_AMPI_GET, &body, sizeof(body));
@@ -249,7 +275,7 @@ access_remote(struct job *job)
 {
     uint32_t process =
         tp_ampi.places[job->win->comm->group->world[job->target]].process;
-    size_t max = tp_ampi_eager_max(process);
+    size_t max = tp_ampi_eager_max(process), asked = 0;
     telpher_status status = TELPHER_OK;
 
     job->win->parts[job->target].dirty |=
@@ -258,6 +284,7 @@ access_remote(struct job *job)
         bool is_long =
             run_left(&job->cursor) > max - sizeof(struct tp_ampi_access_head);
 
+        asked = job->offset;
         if (is_long && job->wish == TP_AMPI_PUT && job->out_stays) {
             status = put_long(job, process);
         } else if (is_long && job->wish == TP_AMPI_GET) {
@@ -265,6 +292,10 @@ access_remote(struct job *job)
         } else {
             status = access_batch(job, max);
         }
+    }
+    if (status < 0 && job->access != NULL) {
+        job->access->total = asked; /* nothing answers the rest */
+        tp_ampi_access_got(job->access, 0);
     }
     return status;
 }
@@ -306,7 +337,8 @@ check_type(struct tp_ampi_win *win, const struct side *side, int *error)
         *error = tp_ampi_win_error(win, MPI_ERR_TYPE,
                                    "%#x is no datatype, or not committed", side->type);
     } else if (side->count < 0) {
-        *error = tp_ampi_win_error(win, MPI_ERR_COUNT, "count %d", side->count);
+        *error = tp_ampi_win_error(win, MPI_ERR_COUNT, "a count of %d is negative",
+                                   side->count);
     } else if (side->count > 0 && side->at != NULL && tp_ampi_is_device(side->at)) {
         *error = tp_ampi_win_error(win, MPI_ERR_BUFFER,
                                    "one-sided access does not take device memory yet; "
@@ -542,8 +574,9 @@ begin(MPI_Win handle, enum tp_ampi_wish wish, const struct side *out,
         error = MPI_ERR_WIN;
     } else if (target != MPI_PROC_NULL &&
                (target < 0 || target >= job.win->comm->size)) {
-        error = tp_ampi_win_error(job.win, MPI_ERR_RANK, "access to rank %d of %d",
-                                  target, job.win->comm->size);
+        error = tp_ampi_win_error(job.win, MPI_ERR_RANK,
+                                  "there is no rank %d: the window has %d", target,
+                                  job.win->comm->size);
     } else if (request != NULL) {
         job.request = make_request(request);
         error = tp_ampi_win_error(job.win,
@@ -623,8 +656,7 @@ PMPI_Compare_and_swap(const void *out, const void *compare, void *in, MPI_Dataty
     char both[2 * 32];
 
     if (!tp_ampi_is_predefined(type) || size > sizeof(both) / 2) {
-        return tp_ampi_error(NULL, MPI_ERR_TYPE,
-                             "MPI_Compare_and_swap takes no datatype %#x", type);
+        return tp_ampi_error(NULL, MPI_ERR_TYPE, "datatype %#x is not taken", type);
     }
     memcpy(both, compare, size);
     memcpy(both + size, out, size);

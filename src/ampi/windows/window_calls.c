@@ -13,7 +13,7 @@ PMPI_Alloc_mem(MPI_Aint size, MPI_Info info, void *ret)
 
     (void)info;
     if (memory == NULL) {
-        return tp_ampi_error(NULL, MPI_ERR_NO_MEM, "MPI_Alloc_mem of %zd bytes", size);
+        return tp_ampi_error(NULL, MPI_ERR_NO_MEM, "no memory for %zd bytes", size);
     }
     memcpy(ret, &memory, sizeof(memory));
     return MPI_SUCCESS;

@@ -118,7 +118,8 @@ flush(MPI_Win handle, int target, bool remote)
         return MPI_ERR_WIN;
     }
     if (target < -1 || target >= win->comm->size) {
-        return tp_ampi_win_error(win, MPI_ERR_RANK, "flush of rank %d", target);
+        return tp_ampi_win_error(win, MPI_ERR_RANK, "there is no rank %d in the window",
+                                 target);
     }
     tp_ampi_enter();
     tp_ampi_win_flush(win, target < 0 ? 0 : target,
@@ -302,8 +303,7 @@ PMPI_Win_complete(MPI_Win handle)
     if (group == NULL) {
         return win == NULL ? MPI_ERR_WIN
                            : tp_ampi_win_error(win, MPI_ERR_RMA_SYNC,
-                                               "MPI_Win_complete without "
-                                               "MPI_Win_start");
+                                               "no MPI_Win_start came before");
     }
     tp_ampi_enter();
     tp_ampi_win_flush(win, 0, win->comm->size, true);
@@ -340,7 +340,7 @@ PMPI_Win_wait(MPI_Win handle)
     if (win == NULL || win->exposed == NULL) {
         return win == NULL ? MPI_ERR_WIN
                            : tp_ampi_win_error(win, MPI_ERR_RMA_SYNC,
-                                               "MPI_Win_wait without MPI_Win_post");
+                                               "no MPI_Win_post came before");
     }
     tp_ampi_enter();
     tp_ampi_win_wait(win, all_completed, win->exposed);
@@ -359,7 +359,7 @@ PMPI_Win_test(MPI_Win handle, int *flag)
     if (win == NULL || win->exposed == NULL) {
         return win == NULL ? MPI_ERR_WIN
                            : tp_ampi_win_error(win, MPI_ERR_RMA_SYNC,
-                                               "MPI_Win_test without MPI_Win_post");
+                                               "no MPI_Win_post came before");
     }
     tp_ampi_enter();
     if (!all_completed(win, win->exposed)) {
@@ -432,11 +432,12 @@ PMPI_Win_lock(int kind, int target, int assertion, MPI_Win handle)
     if (target < 0 || target >= win->comm->size ||
         (kind != MPI_LOCK_EXCLUSIVE && kind != MPI_LOCK_SHARED)) {
         return tp_ampi_win_error(win, target < 0 ? MPI_ERR_RANK : MPI_ERR_LOCKTYPE,
-                                 "MPI_Win_lock: lock %d of rank %d", kind, target);
+                                 "there is no lock of kind %d, or no rank %d", kind,
+                                 target);
     }
     if (win->parts[target].lock != 0) {
-        return tp_ampi_win_error(win, MPI_ERR_RMA_SYNC,
-                                 "MPI_Win_lock: rank %d is locked already", target);
+        return tp_ampi_win_error(win, MPI_ERR_RMA_SYNC, "rank %d is locked already",
+                                 target);
     }
     tp_ampi_enter();
     lock(win, (struct range){target, target + 1}, kind, assertion);
@@ -454,8 +455,8 @@ PMPI_Win_unlock(int target, MPI_Win handle)
         return win == NULL ? MPI_ERR_WIN : MPI_SUCCESS;
     }
     if (target < 0 || target >= win->comm->size || win->parts[target].lock == 0) {
-        return tp_ampi_win_error(win, MPI_ERR_RMA_SYNC,
-                                 "MPI_Win_unlock: rank %d is not locked", target);
+        return tp_ampi_win_error(win, MPI_ERR_RMA_SYNC, "rank %d is not locked",
+                                 target);
     }
     tp_ampi_enter();
     unlock(win, (struct range){target, target + 1});
@@ -472,7 +473,7 @@ PMPI_Win_lock_all(int assertion, MPI_Win handle)
     if (win == NULL || win->all_locked) {
         return win == NULL ? MPI_ERR_WIN
                            : tp_ampi_win_error(win, MPI_ERR_RMA_SYNC,
-                                               "MPI_Win_lock_all: it is locked");
+                                               "the window is locked already");
     }
     tp_ampi_enter();
     win->all_locked = true;
@@ -490,7 +491,7 @@ PMPI_Win_unlock_all(MPI_Win handle)
     if (win == NULL || !win->all_locked) {
         return win == NULL ? MPI_ERR_WIN
                            : tp_ampi_win_error(win, MPI_ERR_RMA_SYNC,
-                                               "MPI_Win_unlock_all: it is not locked");
+                                               "the window is not locked");
     }
     tp_ampi_enter();
     win->all_locked = false;

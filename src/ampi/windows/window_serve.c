@@ -99,8 +99,8 @@ count_arrived(struct tp_ampi_win *win, int origin)
     }
 }
 
-static _Noreturn void
-end_failed(const char *what, telpher_status status)
+_Noreturn void
+tp_ampi_access_failed(const char *what, telpher_status status)
 {
     tp_error("ampi", "%s: %s", what, telpher_status_text(status));
     tp_ampi_abort(MPI_ERR_OTHER);
@@ -113,7 +113,7 @@ put_arrived(void *user, telpher_status status, size_t len)
 
     (void)len;
     if (status != TELPHER_OK) {
-        end_failed("long put", status);
+        tp_ampi_access_failed("long put", status);
     }
     tp_ampi.receiving--;
     count_arrived(put->win, put->origin);
@@ -142,7 +142,7 @@ take_long_put(struct tp_ampi_win *win, uint32_t process, int origin,
     if (status == TELPHER_OK) {
         put_arrived(put, status, len);
     } else if (status != TELPHER_IN_PROGRESS) {
-        end_failed("long put", status);
+        tp_ampi_access_failed("long put", status);
     }
 }
 
@@ -152,7 +152,7 @@ answer_sent(void *user, telpher_status status, size_t len)
     (void)user;
     (void)len;
     if (status != TELPHER_OK) {
-        end_failed("answer to a long get", status);
+        tp_ampi_access_failed("answer to a long get", status);
     }
 }
 
@@ -183,7 +183,7 @@ answer_long(struct tp_ampi_win *win, uint32_t process,
                                       (size_t)segment->len, &xfer, NULL);
     }
     if (status < 0) {
-        end_failed("answer to a long get", status);
+        tp_ampi_access_failed("answer to a long get", status);
     }
 }
 
@@ -276,7 +276,7 @@ serve_access(struct tp_ampi_win *win, uint32_t process,
     } else if (env->flags == TP_AMPI_GET &&
                total > tp_ampi_eager_max(process) - sizeof(head)) {
         if (head.segments != 1) {
-            end_failed("get of too many runs", TELPHER_ERR_PROTO);
+            tp_ampi_access_failed("get of too many runs", TELPHER_ERR_PROTO);
         }
         answer_long(win, process, env, &head, segments);
     } else {
@@ -318,7 +318,7 @@ static void
 long_got(void *user, telpher_status status, size_t len)
 {
     if (status != TELPHER_OK) {
-        end_failed("long get", status);
+        tp_ampi_access_failed("long get", status);
     }
     tp_ampi.receiving--;
     tp_ampi_access_got(user, len);
@@ -342,7 +342,7 @@ take_answer(uint32_t process, const struct tp_ampi_envelope *env, const void *bo
     }
     if (access == NULL || head->offset > access->total ||
         len > access->total - head->offset) {
-        end_failed("answer to a get", TELPHER_ERR_PROTO);
+        tp_ampi_access_failed("answer to a get", TELPHER_ERR_PROTO);
     }
     if (!is_long) {
         memcpy(access->data + head->offset, head + 1, len);
