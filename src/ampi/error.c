@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Errors: their texts, and the call of an object's error handler. */
+/* Errors: their texts, with the MPI call in front, and the call of an object's error handler. */
+#include <dlfcn.h>
 #include <stdio.h>
+#include <string.h>
+#include <unwind.h>
 
 #include "ampi/errhandler.h"
 #include "ampi/process.h"
@@ -13,6 +16,69 @@ tp_ampi_error_text(int code)
 {
     return code == last_code ? last : NULL;
 }
+
+/* ---- the call that fails ---- */
+
+struct search {
+    const void *library; /* this one: where it begins */
+    const char *call; /* NULL: not found yet */
+};
+
+/* Takes the name of a frame that is a call of MPI. Ends where the program's frames begin. */
+static _Unwind_Reason_Code
+look_at(struct _Unwind_Context *frame, void *arg)
+{
+    struct search *search = arg;
+    const char *name;
+    Dl_info info;
+
+    if (dladdr((const char *)_Unwind_GetIP(frame) - 1, &info) == 0 ||
+        info.dli_fbase != search->library) {
+        return _URC_END_OF_STACK;
+    }
+    name = info.dli_sname != NULL ? info.dli_sname : "";
+    name += strncmp(name, "PMPI_", 5) == 0;
+    if (strncmp(name, "MPI_", 4) == 0 || strncmp(name, "AMPI_", 5) == 0) {
+        search->call = name;
+    }
+    return _URC_NO_REASON;
+}
+
+/*
+ * The call of MPI that is on the stack, or NULL. So a call does not have to note its name, which
+ * would cost each call that succeeds. CMakeLists.txt keeps the compiler from hiding frames.
+ */
+static const char *
+find_call(void)
+{
+    struct search search = {NULL, NULL};
+    Dl_info info;
+
+    if (dladdr((const void *)(uintptr_t)tp_ampi_raise, &info) != 0) {
+        search.library = info.dli_fbase;
+        (void)_Unwind_Backtrace(look_at, &search);
+    }
+    return search.call;
+}
+
+/* Sets the text of the last error. A text may name the call itself: a collective's that runs on
+ * a light thread has no frame of it. */
+static void
+set_text(const char *fmt, va_list args)
+{
+    const char *call = find_call();
+    size_t front = 0;
+
+    if (call != NULL) {
+        front = (size_t)snprintf(last, sizeof(last), "%s: ", call);
+    }
+    (void)vsnprintf(last + front, sizeof(last) - front, fmt, args);
+    if (strncmp(last + front, last, front) == 0) {
+        memmove(last, last + front, strlen(last + front) + 1);
+    }
+}
+
+/* ---- handlers ---- */
 
 /* Ends the job with the text of the last error. */
 static _Noreturn void
@@ -33,7 +99,7 @@ tp_ampi_raise(MPI_Errhandler handler, int object, int code, const char *fmt,
 {
     struct tp_ampi_errhandler *made;
 
-    (void)vsnprintf(last, sizeof(last), fmt, args);
+    set_text(fmt, args);
     last_code = code;
     made = tp_ampi_handle_get(handler, TP_AMPI_ERRHANDLER);
     if (made != NULL) {

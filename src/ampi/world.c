@@ -21,7 +21,7 @@ start(int required)
     }
     rank = tp_ampi.over ? NULL : tp_ampi_current();
     if (rank == NULL || rank->initialized) {
-        return tp_ampi_error(NULL, MPI_ERR_OTHER, "MPI_Init is called once");
+        return tp_ampi_error(NULL, MPI_ERR_OTHER, "a rank calls it once");
     }
     rank->initialized = true;
     tp_ampi.thread_level = required;
@@ -81,7 +81,8 @@ PMPI_Finalize(void)
     struct tp_ampi_rank *rank;
 
     if (tp_ampi.ctx == NULL) {
-        return tp_ampi_error(NULL, MPI_ERR_OTHER, "MPI_Finalize is called once");
+        return tp_ampi_error(NULL, MPI_ERR_OTHER,
+                             "a rank calls it once, after MPI_Init");
     }
     tp_ampi_enter();
     rank = tp_ampi_current();

@@ -28,8 +28,9 @@ static MPI_Datatype
 make_record(void)
 {
     const int lengths[4] = {1, 2, 1, 1};
-    const MPI_Aint displs[4] = {offsetof(struct record, tag), offsetof(struct record, values),
-                                offsetof(struct record, wide), offsetof(struct record, last)};
+    const MPI_Aint displs[4] = {
+        offsetof(struct record, tag), offsetof(struct record, values),
+        offsetof(struct record, wide), offsetof(struct record, last)};
     const MPI_Datatype types[4] = {MPI_CHAR, MPI_DOUBLE, MPI_LONG, MPI_SHORT};
     MPI_Datatype record, resized;
 
@@ -56,7 +57,8 @@ expect_bytes(const void *value, MPI_Datatype type, const char *bytes, size_t len
     position = 0;
     MPI_Unpack_external("external32", packed, (MPI_Aint)len, &position, back, 1, type);
     MPI_Type_size(type, &native);
-    EXPECT(position == (MPI_Aint)len && memcmp(value, back, type == MPI_LONG_DOUBLE ? 10 : (size_t)native) == 0);
+    EXPECT(position == (MPI_Aint)len &&
+           memcmp(value, back, type == MPI_LONG_DOUBLE ? 10 : (size_t)native) == 0);
 }
 
 static void
@@ -82,14 +84,16 @@ test_external(void)
     expect_bytes(&minus, MPI_LONG, "\xff\xff\xff\xfb", 4);
     expect_bytes(&large, MPI_UNSIGNED_LONG, "\x80\0\0\1", 4);
     expect_bytes(&letter, MPI_WCHAR, "\x20\xac", 2);
-    expect_bytes(&third, MPI_LONG_DOUBLE, "\x3f\xfd\x55\x55\x55\x55\x55\x55\x55\x56\0\0\0\0\0\0", 16);
+    expect_bytes(&third, MPI_LONG_DOUBLE,
+                 "\x3f\xfd\x55\x55\x55\x55\x55\x55\x55\x56\0\0\0\0\0\0", 16);
     expect_bytes(&pair, MPI_DOUBLE_INT, "\x3f\xf0\0\0\0\0\0\0\0\0\0\7", 12);
 }
 
 static void
 test_external_records(void)
 {
-    struct record out[3] = {{'a', {1, 2}, -3, 4}, {'b', {5, 6}, 7, 8}, {'c', {9, 10}, 11, 12}};
+    struct record out[3] = {
+        {'a', {1, 2}, -3, 4}, {'b', {5, 6}, 7, 8}, {'c', {9, 10}, 11, 12}};
     struct record in[3];
     MPI_Datatype record = make_record(), pairs;
     char packed[128];
@@ -115,7 +119,8 @@ test_external_records(void)
     code = MPI_Pack_external("external32", out, 3, record, packed, size - 1, &position);
     MPI_Error_class(code, &class);
     EXPECT(class != MPI_SUCCESS && position == 0);
-    EXPECT(MPI_Pack_external("external64", out, 1, record, packed, size, &position) != MPI_SUCCESS);
+    EXPECT(MPI_Pack_external("external64", out, 1, record, packed, size, &position) !=
+           MPI_SUCCESS);
     MPI_Type_free(&pairs);
     MPI_Type_free(&record);
 }
@@ -139,7 +144,8 @@ test_f90(void)
     EXPECT(size == 4);
     MPI_Type_create_f90_real(15, 307, &real);
     MPI_Type_get_envelope(real, &counts[0], &counts[1], &counts[2], &combiner);
-    EXPECT(counts[0] == 2 && counts[1] == 0 && counts[2] == 0 && combiner == MPI_COMBINER_F90_REAL);
+    EXPECT(counts[0] == 2 && counts[1] == 0 && counts[2] == 0 &&
+           combiner == MPI_COMBINER_F90_REAL);
     MPI_Type_get_contents(real, 2, 0, 0, numbers, &no_address, &no_type);
     EXPECT(numbers[0] == 15 && numbers[1] == 307);
     MPI_Type_create_f90_complex(MPI_UNDEFINED, 37, &complex);
@@ -163,7 +169,8 @@ expect_elements(MPI_Datatype type, int bytes, int expected)
     char data[64] = {0};
     int count = -1;
 
-    MPI_Sendrecv(data, bytes, MPI_BYTE, 0, 0, data + 32, 32, MPI_BYTE, 0, 0, MPI_COMM_SELF, &status);
+    MPI_Sendrecv(data, bytes, MPI_BYTE, 0, 0, data + 32, 32, MPI_BYTE, 0, 0,
+                 MPI_COMM_SELF, &status);
     MPI_Get_elements(&status, type, &count);
     EXPECT(count == expected);
 }
@@ -195,11 +202,13 @@ test_statuses(void)
     MPI_Fint fortran[MPI_F_STATUS_SIZE];
     int value = 5, count;
 
-    MPI_Sendrecv(&value, 1, MPI_INT, 0, 3, &value, 1, MPI_INT, 0, 3, MPI_COMM_SELF, &status);
+    MPI_Sendrecv(&value, 1, MPI_INT, 0, 3, &value, 1, MPI_INT, 0, 3, MPI_COMM_SELF,
+                 &status);
     status.MPI_ERROR = 7;
     MPI_Status_c2f08(&status, &f08);
     MPI_Status_f082f(&f08, fortran);
-    EXPECT(fortran[MPI_F_SOURCE] == 0 && fortran[MPI_F_TAG] == 3 && fortran[MPI_F_ERROR] == 7);
+    EXPECT(fortran[MPI_F_SOURCE] == 0 && fortran[MPI_F_TAG] == 3 &&
+           fortran[MPI_F_ERROR] == 7);
     memset(&f08, 0, sizeof(f08));
     MPI_Status_f2f08(fortran, &f08);
     MPI_Status_f082c(&f08, &back);

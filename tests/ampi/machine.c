@@ -70,7 +70,8 @@ main(int argc, char **argv)
     }
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &shared);
+    MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL,
+                        &shared);
     MPI_Comm_size(shared, &size);
     if (size != (container ? 1 : 2)) {
         fprintf(stderr, "rank %d shares memory with %d ranks: FAILED\n", rank, size);

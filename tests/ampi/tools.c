@@ -32,7 +32,9 @@ open_pvar(MPI_T_pvar_session session, const char *name, int var_class, MPI_Comm 
     int index, count;
 
     CHECK(MPI_T_pvar_get_index(name, var_class, &index) == MPI_SUCCESS);
-    CHECK(MPI_T_pvar_handle_alloc(session, index, comm, &handle, &count) == MPI_SUCCESS && count == 1);
+    CHECK(MPI_T_pvar_handle_alloc(session, index, comm, &handle, &count) ==
+              MPI_SUCCESS &&
+          count == 1);
     return handle;
 }
 
@@ -54,9 +56,11 @@ write_stack(void)
     more = 1;
     CHECK(started || MPI_T_cvar_write(handle, &more) == MPI_T_ERR_INVALID);
     MPI_Init(NULL, NULL);
-    CHECK(MPI_T_cvar_read(handle, &more) == MPI_SUCCESS && more == (started ? stack : 1 << 20));
+    CHECK(MPI_T_cvar_read(handle, &more) == MPI_SUCCESS &&
+          more == (started ? stack : 1 << 20));
     CHECK(MPI_T_cvar_write(handle, &more) == MPI_T_ERR_CVAR_SET_NEVER);
-    CHECK(MPI_T_cvar_handle_free(&handle) == MPI_SUCCESS && handle == MPI_T_CVAR_HANDLE_NULL);
+    CHECK(MPI_T_cvar_handle_free(&handle) == MPI_SUCCESS &&
+          handle == MPI_T_CVAR_HANDLE_NULL);
 }
 
 static void
@@ -68,9 +72,10 @@ check_switch(void)
     char text[16] = "";
 
     CHECK(MPI_T_cvar_get_index("TELPHER_AMPI_MIGRATE", &index) == MPI_SUCCESS);
-    CHECK(MPI_T_cvar_get_info(index, NULL, NULL, NULL, NULL, &items, NULL, NULL, NULL, NULL) ==
-          MPI_SUCCESS);
-    CHECK(MPI_T_enum_get_info(items, &count, text, &length) == MPI_SUCCESS && count == 2);
+    CHECK(MPI_T_cvar_get_info(index, NULL, NULL, NULL, NULL, &items, NULL, NULL, NULL,
+                              NULL) == MPI_SUCCESS);
+    CHECK(MPI_T_enum_get_info(items, &count, text, &length) == MPI_SUCCESS &&
+          count == 2);
     CHECK(length == 7 && strcmp(text, "swi") == 0);
     MPI_T_cvar_handle_alloc(index, NULL, &handle, &count);
     MPI_T_cvar_read(handle, &value);
@@ -78,7 +83,8 @@ check_switch(void)
     length = sizeof(text);
     CHECK(MPI_T_enum_get_item(items, value, &value, text, &length) == MPI_SUCCESS);
     CHECK(strcmp(text, "no") == 0);
-    CHECK(MPI_T_enum_get_item(items, 2, &value, text, &length) == MPI_T_ERR_INVALID_INDEX);
+    CHECK(MPI_T_enum_get_item(items, 2, &value, text, &length) ==
+          MPI_T_ERR_INVALID_INDEX);
 }
 
 static void
@@ -93,7 +99,8 @@ count_messages(void)
     CHECK(MPI_T_pvar_session_create(&session) == MPI_SUCCESS);
     sent = open_pvar(session, "messages_sent", MPI_T_PVAR_CLASS_COUNTER, NULL);
     level = open_pvar(session, "sends_incomplete", MPI_T_PVAR_CLASS_LEVEL, NULL);
-    unexpected = open_pvar(session, "unexpected_messages", MPI_T_PVAR_CLASS_LEVEL, &world);
+    unexpected =
+        open_pvar(session, "unexpected_messages", MPI_T_PVAR_CLASS_LEVEL, &world);
     CHECK(read_pvar(session, sent) == 0 && read_pvar(session, unexpected) == 0);
     CHECK(MPI_T_pvar_start(session, level) == MPI_T_ERR_PVAR_NO_STARTSTOP);
     CHECK(MPI_T_pvar_reset(session, level) == MPI_T_ERR_PVAR_NO_WRITE);
@@ -104,7 +111,8 @@ count_messages(void)
     CHECK(before > 0 || getenv("ALONE") != NULL);
     MPI_Barrier(MPI_COMM_WORLD);
     CHECK(read_pvar(session, sent) == before);
-    CHECK(MPI_T_pvar_write(session, sent, &value) == MPI_SUCCESS && read_pvar(session, sent) == 5);
+    CHECK(MPI_T_pvar_write(session, sent, &value) == MPI_SUCCESS &&
+          read_pvar(session, sent) == 5);
     CHECK(MPI_T_pvar_readreset(session, sent, &value) == MPI_SUCCESS && value == 5);
     CHECK(read_pvar(session, sent) == 0);
 
@@ -130,7 +138,8 @@ list_categories(void)
     for (int i = 0; i < count; i++) {
         int some, others, inner;
 
-        CHECK(MPI_T_category_get_info(i, NULL, NULL, NULL, NULL, &some, &others, &inner) == MPI_SUCCESS);
+        CHECK(MPI_T_category_get_info(i, NULL, NULL, NULL, NULL, &some, &others,
+                                      &inner) == MPI_SUCCESS);
         cvars += some;
         pvars += others;
     }
@@ -145,7 +154,8 @@ main(void)
 {
     int provided, count;
 
-    CHECK(MPI_T_cvar_get_num(&count) == MPI_T_ERR_NOT_INITIALIZED || getenv("ALONE") == NULL);
+    CHECK(MPI_T_cvar_get_num(&count) == MPI_T_ERR_NOT_INITIALIZED ||
+          getenv("ALONE") == NULL);
     CHECK(MPI_T_init_thread(MPI_THREAD_MULTIPLE, &provided) == MPI_SUCCESS);
     write_stack();
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);

@@ -66,8 +66,7 @@ open_all(void)
     context = clCreateContext(NULL, SERVERS, devices, NULL, NULL, &err);
     must(err == CL_SUCCESS, "clCreateContext", err);
     for (int i = 0; i < SERVERS; i++) {
-        queues[i] =
-            clCreateCommandQueueWithProperties(context, devices[i], NULL, &err);
+        queues[i] = clCreateCommandQueueWithProperties(context, devices[i], NULL, &err);
         must(err == CL_SUCCESS, "clCreateCommandQueueWithProperties", err);
         probes[i] = clCreateBuffer(context, CL_MEM_READ_WRITE, 4, NULL, &err);
         must(err == CL_SUCCESS, "clCreateBuffer", err);
@@ -105,7 +104,8 @@ expect_content(const char *what, int server, cl_mem mem, size_t size)
     cl_int err;
 
     memset(got, 0, size);
-    err = clEnqueueReadBuffer(queues[server], mem, CL_TRUE, 0, size, got, 0, NULL, NULL);
+    err =
+        clEnqueueReadBuffer(queues[server], mem, CL_TRUE, 0, size, got, 0, NULL, NULL);
     must(err == CL_SUCCESS, what, err);
     must(memcmp(got, pattern, size) == 0, what, server);
 }
@@ -142,8 +142,8 @@ await(cl_int err, cl_event event)
         return err;
     }
     (void)clWaitForEvents(1, &event);
-    err = clGetEventInfo(event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof(status), &status,
-                         NULL);
+    err = clGetEventInfo(event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof(status),
+                         &status, NULL);
     must(err == CL_SUCCESS && status <= CL_COMPLETE, "event", status);
     return status;
 }
@@ -234,10 +234,12 @@ main(void)
     (void)printf("ready\n");
     (void)fflush(stdout);
     must(getchar() == '\n', "a line of input", 0);
-    must(pthread_create(&thread, NULL, compute_beside, beside) == 0, "pthread_create", 0);
+    must(pthread_create(&thread, NULL, compute_beside, beside) == 0, "pthread_create",
+         0);
     move(moving, copy, status);
     look_alive(alive);
-    must(status[0] == CL_COMPLETE || status[1] < 0, "copy without its content", status[1]);
+    must(status[0] == CL_COMPLETE || status[1] < 0, "copy without its content",
+         status[1]);
     if (alive[0]) {
         expect_content("content at its first place", 0, moving, SIZE);
     }

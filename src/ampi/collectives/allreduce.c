@@ -112,18 +112,19 @@ swap(const struct parts *p, const struct swap *s, char *in)
 {
     const struct tp_ampi_call *call = p->call;
 
-    return tp_ampi_sendrecv(
-        call->comm, true, at_part(p, s->from, s->give),
-        part(p, s->give + s->parts) - part(p, s->give), call->in.type, s->to, call->tag,
-        in, part(p, s->take + s->parts) - part(p, s->take), call->in.type, s->source,
-        call->tag, MPI_STATUS_IGNORE);
+    return tp_ampi_sendrecv(call->comm, true, at_part(p, s->from, s->give),
+                            part(p, s->give + s->parts) - part(p, s->give),
+                            call->in.type, s->to, call->tag, in,
+                            part(p, s->take + s->parts) - part(p, s->take),
+                            call->in.type, s->source, call->tag, MPI_STATUS_IGNORE);
 }
 
 /* The same, and combines what came with these parts of the result so far. */
 static int
 swap_and_combine(const struct parts *p, const struct swap *s)
 {
-    char *value = at_part(p, p->value, s->take), *in = p->room != NULL ? p->room : value;
+    char *value = at_part(p, p->value, s->take),
+         *in = p->room != NULL ? p->room : value;
     int error = swap(p, s, in);
 
     if (error == MPI_SUCCESS) {

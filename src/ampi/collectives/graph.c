@@ -131,8 +131,8 @@ find_neighbors(MPI_Comm handle, int rank, int **ret, int *ret_count)
     int error = tp_ampi_topology_find(handle, MPI_GRAPH, &comm, &t);
 
     if (error == MPI_SUCCESS && (rank < 0 || rank >= t->count)) {
-        error = tp_ampi_error(comm, MPI_ERR_RANK, "rank %d of a graph of %d", rank,
-                              t->count);
+        error = tp_ampi_error(comm, MPI_ERR_RANK, "rank %d is not in a graph of %d",
+                              rank, t->count);
     }
     if (error == MPI_SUCCESS) {
         *ret_count = neighbors_of(t, rank, ret);

@@ -339,9 +339,9 @@ PMPI_Intercomm_create(MPI_Comm local, int leader, MPI_Comm peer, int remote_lead
     *ret = MPI_COMM_NULL;
     line.local = find(local, false);
     if (line.local != NULL && (leader < 0 || leader >= line.local->size)) {
-        error = tp_ampi_error(line.local, MPI_ERR_RANK,
-                              "MPI_Intercomm_create: leader %d of %d ranks", leader,
-                              line.local->size);
+        error =
+            tp_ampi_error(line.local, MPI_ERR_RANK, "there is no leader %d of %d ranks",
+                          leader, line.local->size);
     } else if (line.local != NULL) {
         line.peer = line.local->rank == leader ? tp_ampi_comm_get(peer) : NULL;
         error = line.local->rank != leader || line.peer != NULL ? MPI_SUCCESS

@@ -153,16 +153,14 @@ PMPI_Dims_create(int size, int count, int dims[])
 
     for (int i = 0; i < count; i++) {
         if (dims[i] < 0 || (dims[i] > 0 && rest % dims[i] != 0)) {
-            return tp_ampi_error(NULL, MPI_ERR_DIMS,
-                                 "MPI_Dims_create: dimension %d of %d ranks is %d", i,
-                                 size, dims[i]);
+            return tp_ampi_error(NULL, MPI_ERR_DIMS, "dimension %d of %d ranks is %d",
+                                 i, size, dims[i]);
         }
         rest /= dims[i] > 0 ? dims[i] : 1;
         open += dims[i] == 0;
     }
     if (size < 1 || (open == 0 && rest != 1)) {
-        return tp_ampi_error(NULL, MPI_ERR_DIMS,
-                             "MPI_Dims_create: the dimensions do not make %d ranks",
+        return tp_ampi_error(NULL, MPI_ERR_DIMS, "the dimensions do not make %d ranks",
                              size);
     }
     if (open == 0) {
@@ -170,7 +168,7 @@ PMPI_Dims_create(int size, int count, int dims[])
     }
     factors = tp_alloc_array(2 * (size_t)open, sizeof(*factors), "MPI_Dims_create");
     if (factors == NULL) {
-        return tp_ampi_error(NULL, MPI_ERR_NO_MEM, "MPI_Dims_create: no memory");
+        return tp_ampi_error(NULL, MPI_ERR_NO_MEM, "no memory");
     }
     balance(&(struct factors){open, factors + open, factors}, 0, rest, rest);
     for (int i = 0; i < count; i++) {
@@ -264,8 +262,7 @@ create_cart(MPI_Comm handle, int count, const int dims[], const int periods[],
     }
     size = size_of(comm, count, dims);
     if (size == 0) {
-        return tp_ampi_error(comm, MPI_ERR_DIMS,
-                             "MPI_Cart_create: %s has %d ranks, fewer than the grid",
+        return tp_ampi_error(comm, MPI_ERR_DIMS, "%s has %d ranks, fewer than the grid",
                              comm->name, comm->size);
     }
     t = create_grid(count);
@@ -351,7 +348,7 @@ PMPI_Cart_rank(MPI_Comm handle, const int coords[], int *rank)
             coord = (coord % t->dims[i] + t->dims[i]) % t->dims[i];
         } else if (coord < 0 || coord >= t->dims[i]) {
             error = tp_ampi_error(comm, MPI_ERR_ARG,
-                                  "MPI_Cart_rank: coordinate %d of dimension %d, which "
+                                  "coordinate %d of dimension %d, which "
                                   "has %d",
                                   coord, i, t->dims[i]);
         }
@@ -372,8 +369,8 @@ PMPI_Cart_coords(MPI_Comm handle, int rank, int max, int coords[])
     int error = tp_ampi_topology_find(handle, MPI_CART, &comm, &t);
 
     if (error == MPI_SUCCESS && (rank < 0 || rank >= comm->size)) {
-        error = tp_ampi_error(comm, MPI_ERR_RANK, "MPI_Cart_coords: rank %d of %d",
-                              rank, comm->size);
+        error = tp_ampi_error(comm, MPI_ERR_RANK, "there is no rank %d of %d", rank,
+                              comm->size);
     }
     if (error == MPI_SUCCESS) {
         error = check_room(comm, max, t->count);
@@ -393,8 +390,8 @@ PMPI_Cart_shift(MPI_Comm handle, int dim, int steps, int *source, int *dest)
     int error = tp_ampi_topology_find(handle, MPI_CART, &comm, &t);
 
     if (error == MPI_SUCCESS && (dim < 0 || dim >= t->count)) {
-        error = tp_ampi_error(comm, MPI_ERR_ARG, "MPI_Cart_shift: dimension %d of %d",
-                              dim, t->count);
+        error = tp_ampi_error(comm, MPI_ERR_ARG, "there is no dimension %d of %d", dim,
+                              t->count);
     }
     if (error == MPI_SUCCESS) {
         *source = move(t, comm->rank, dim, -steps);
@@ -484,8 +481,7 @@ PMPI_Cart_map(MPI_Comm handle, int count, const int dims[], const int periods[],
     }
     size = size_of(comm, count, dims);
     if (size == 0) {
-        return tp_ampi_error(comm, MPI_ERR_DIMS,
-                             "MPI_Cart_map: the grid has more ranks than %s",
+        return tp_ampi_error(comm, MPI_ERR_DIMS, "the grid has more ranks than %s",
                              comm->name);
     }
     *rank = comm->rank < size ? comm->rank : MPI_UNDEFINED;

@@ -67,8 +67,8 @@ tp_ampi_type_visit(MPI_Datatype handle, size_t count, tp_ampi_basic_fn *fn, void
         part = type->types[0];
     }
     if (part != MPI_DATATYPE_NULL) { /* all of one kind, however they lie */
-        return tp_ampi_type_visit(part, count * (type->size / tp_ampi_type_get(part)->size),
-                                  fn, arg);
+        return tp_ampi_type_visit(
+            part, count * (type->size / tp_ampi_type_get(part)->size), fn, arg);
     }
     for (size_t i = 0; i < count; i++) {
         for (int k = 0; k < type->type_count; k++) {

@@ -39,7 +39,8 @@ PMPI_Type_free(MPI_Datatype *handle)
         return MPI_ERR_TYPE;
     }
     if (tp_ampi_is_predefined(*handle) || is_f90(type)) {
-        return tp_ampi_error(NULL, MPI_ERR_TYPE, "%s is never freed", type->name);
+        return tp_ampi_error(NULL, MPI_ERR_TYPE, "%s is predefined and cannot be freed",
+                             type->name);
     }
     error = tp_ampi_attributes_delete(&type->attributes, *handle);
     if (error != MPI_SUCCESS) {
@@ -133,9 +134,8 @@ PMPI_Type_get_contents(MPI_Datatype handle, int max_integers, int max_addresses,
     }
     if (type->combiner == MPI_COMBINER_NAMED || max_integers < type->integer_count ||
         max_addresses < type->address_count || max_types < type->type_count) {
-        return tp_ampi_error(
-            NULL, MPI_ERR_ARG,
-            "MPI_Type_get_contents: a predefined type, or too little room");
+        return tp_ampi_error(NULL, MPI_ERR_ARG,
+                             "the datatype is predefined, or there is too little room");
     }
     for (int i = 0; i < type->integer_count; i++) {
         integers[i] = type->integers[i];
@@ -203,8 +203,7 @@ PMPI_Type_match_size(int type_class, int size, MPI_Datatype *ret)
             return MPI_SUCCESS;
         }
     }
-    return tp_ampi_error(NULL, MPI_ERR_ARG, "MPI_Type_match_size: none of %d bytes",
-                         size);
+    return tp_ampi_error(NULL, MPI_ERR_ARG, "there is no datatype of %d bytes", size);
 }
 TP_MPI_NAME(Type_match_size);
 

@@ -15,12 +15,15 @@ struct choice {
     MPI_Datatype type;
 };
 
-static const struct choice integers[] = {
-    {0, 2, MPI_INTEGER1}, {0, 4, MPI_INTEGER2}, {0, 9, MPI_INTEGER4}, {0, 18, MPI_INTEGER8}};
+static const struct choice integers[] = {{0, 2, MPI_INTEGER1},
+                                         {0, 4, MPI_INTEGER2},
+                                         {0, 9, MPI_INTEGER4},
+                                         {0, 18, MPI_INTEGER8}};
 static const struct choice reals[] = {
     {6, 37, MPI_REAL4}, {15, 307, MPI_REAL8}, {18, 4931, MPI_LONG_DOUBLE}};
-static const struct choice complexes[] = {
-    {6, 37, MPI_COMPLEX8}, {15, 307, MPI_COMPLEX16}, {18, 4931, MPI_C_LONG_DOUBLE_COMPLEX}};
+static const struct choice complexes[] = {{6, 37, MPI_COMPLEX8},
+                                          {15, 307, MPI_COMPLEX16},
+                                          {18, 4931, MPI_C_LONG_DOUBLE_COMPLEX}};
 
 static MPI_Datatype
 choose(const struct choice *choices, size_t count, int precision, int range)
@@ -38,9 +41,8 @@ make(MPI_Datatype base, int combiner, const int *integers_of, int integer_count,
      MPI_Datatype *ret)
 {
     const struct tp_ampi_block block = {0, 1, tp_ampi_type_get(base)};
-    const struct tp_ampi_contents contents = {.combiner = combiner,
-                                              .integers = integers_of,
-                                              .integer_count = integer_count};
+    const struct tp_ampi_contents contents = {
+        .combiner = combiner, .integers = integers_of, .integer_count = integer_count};
     struct tp_ampi_type *type = NULL;
     int error = tp_ampi_type_make(&block, 1, &contents, &type);
 
@@ -61,8 +63,8 @@ find_or_make(int combiner, MPI_Datatype base, int precision, int range,
     struct tp_ampi_f90 *made = rank->f90_types;
     int error;
 
-    while (made != NULL && (made->combiner != combiner || made->precision != precision ||
-                            made->range != range)) {
+    while (made != NULL && (made->combiner != combiner ||
+                            made->precision != precision || made->range != range)) {
         made = made->next;
     }
     if (made != NULL) {

@@ -194,9 +194,9 @@ step(struct file_copy *c)
     while (c->left != 0) {
         size_t len = 0;
         telpher_status status =
-            c->sends ? send_chunk(c, &xfer)
-                     : telpher_channel_recv(c->channel, c->chunk, CHUNK, &xfer, NULL,
-                                            &len);
+            c->sends
+                ? send_chunk(c, &xfer)
+                : telpher_channel_recv(c->channel, c->chunk, CHUNK, &xfer, NULL, &len);
 
         if (status == TELPHER_IN_PROGRESS) {
             return;

@@ -427,21 +427,19 @@ park_to_save(const char *value)
 
     if (!tp_ampi.movable) {
         return tp_ampi_error(NULL, MPI_ERR_UNSUPPORTED_OPERATION,
-                             "AMPI_Migrate: checkpoints want TELPHER_AMPI_MIGRATE=yes");
+                             "checkpoints want TELPHER_AMPI_MIGRATE=yes");
     }
     if (folder == NULL || strlen(folder) >= sizeof(rank->folder)) {
-        return tp_ampi_error(
-            NULL, MPI_ERR_INFO_VALUE,
-            "AMPI_Migrate: ampi_checkpoint is to_file=FOLDER, or in_memory "
-            "under telpher launch --restart, not %s",
-            value);
+        return tp_ampi_error(NULL, MPI_ERR_INFO_VALUE,
+                             "ampi_checkpoint is to_file=FOLDER, or in_memory "
+                             "under telpher launch --restart, not %s",
+                             value);
     }
     (void)snprintf(rank->folder, sizeof(rank->folder), "%s", folder);
-    return tp_ampi_error(
-        NULL, park(TP_AMPI_SAVE, 0),
-        "AMPI_Migrate: no checkpoint in %s: a file was not written, or a "
-        "rank is bound to its process",
-        rank->folder);
+    return tp_ampi_error(NULL, park(TP_AMPI_SAVE, 0),
+                         "no checkpoint in %s: a file was not written, or a "
+                         "rank is bound to its process",
+                         rank->folder);
 }
 
 int
@@ -467,7 +465,7 @@ AMPI_Migrate_to_pe(int process)
                     ? MPI_ERR_ARG
                     : park(TP_AMPI_GO, (uint32_t)process);
 
-    return tp_ampi_error(NULL, error, "AMPI_Migrate_to_pe: %s",
+    return tp_ampi_error(NULL, error, "%s",
                          tp_ampi.movable ? "there is no such process"
                                          : "TELPHER_AMPI_MIGRATE is not set");
 }

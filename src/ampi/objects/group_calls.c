@@ -89,7 +89,7 @@ PMPI_Group_translate_ranks(MPI_Group from, int count, const int ranks[], MPI_Gro
             continue;
         }
         if (ranks[i] < 0 || ranks[i] >= source->size) {
-            return tp_ampi_error(NULL, MPI_ERR_RANK, "rank %d of a group of %d",
+            return tp_ampi_error(NULL, MPI_ERR_RANK, "rank %d is not in a group of %d",
                                  ranks[i], source->size);
         }
         ret[i] = tp_ampi_group_rank_of(target, source->world[ranks[i]]);
@@ -195,8 +195,8 @@ static int
 mark(const struct tp_ampi_group *group, int rank, int *order, int *count)
 {
     if (rank < 0 || rank >= group->size) {
-        return tp_ampi_error(NULL, MPI_ERR_RANK, "rank %d of a group of %d", rank,
-                             group->size);
+        return tp_ampi_error(NULL, MPI_ERR_RANK, "rank %d is not in a group of %d",
+                             rank, group->size);
     }
     if (order[rank] != 0) {
         return tp_ampi_error(NULL, MPI_ERR_RANK, "rank %d is listed twice", rank);

@@ -309,7 +309,8 @@ PMPI_Info_free(MPI_Info *handle)
         return MPI_ERR_INFO;
     }
     if (tp_ampi_is_predefined(*handle)) {
-        return tp_ampi_error(NULL, MPI_ERR_INFO, "MPI_INFO_ENV is never freed");
+        return tp_ampi_error(NULL, MPI_ERR_INFO,
+                             "MPI_INFO_ENV is predefined and cannot be freed");
     }
     tp_ampi_handle_destroy(*handle);
     tp_ampi_info_destroy(info);

@@ -60,7 +60,7 @@ check_index(int index)
 {
     int error = tp_ampi_tools_check();
 
-    return error != MPI_SUCCESS ? error
+    return error != MPI_SUCCESS                         ? error
            : index < 0 || index >= tp_ampi_cvar_count() ? MPI_T_ERR_INVALID_INDEX
                                                         : MPI_SUCCESS;
 }

@@ -17,7 +17,8 @@ count_list(const struct tp_list *list)
 {
     unsigned long long count = 0;
 
-    for (const struct tp_list *at = list->next; at != NULL && at != list; at = at->next) {
+    for (const struct tp_list *at = list->next; at != NULL && at != list;
+         at = at->next) {
         count++;
     }
     return count;
@@ -77,7 +78,8 @@ static const struct pvar {
 } pvars[] = {
     {"messages_sent", "messages that this process has sent to other processes",
      MPI_T_PVAR_CLASS_COUNTER, MPI_T_BIND_NO_OBJECT, messages_sent},
-    {"messages_received", "messages that this process has received from other processes",
+    {"messages_received",
+     "messages that this process has received from other processes",
      MPI_T_PVAR_CLASS_COUNTER, MPI_T_BIND_NO_OBJECT, messages_received},
     {"sends_incomplete", "sends whose buffers are still in use", MPI_T_PVAR_CLASS_LEVEL,
      MPI_T_BIND_NO_OBJECT, sends_incomplete},
@@ -98,7 +100,8 @@ struct telpher_mpi_t_pvar {
     const struct pvar *pvar;
     MPI_Comm comm; /**< of those that are a communicator's */
     bool runs;
-    unsigned long long counted, from; /**< before the last start; value at the last start */
+    unsigned long long counted,
+        from; /**< before the last start; value at the last start */
 };
 
 struct telpher_mpi_t_session {
@@ -132,7 +135,7 @@ check_index(int index)
 {
     int error = tp_ampi_tools_check();
 
-    return error != MPI_SUCCESS ? error
+    return error != MPI_SUCCESS                         ? error
            : index < 0 || index >= tp_ampi_pvar_count() ? MPI_T_ERR_INVALID_INDEX
                                                         : MPI_SUCCESS;
 }
@@ -208,7 +211,7 @@ check_session(MPI_T_pvar_session session)
 {
     int error = tp_ampi_tools_check();
 
-    return error != MPI_SUCCESS ? error
+    return error != MPI_SUCCESS                 ? error
            : session == MPI_T_PVAR_SESSION_NULL ? MPI_T_ERR_INVALID_SESSION
                                                 : MPI_SUCCESS;
 }
@@ -356,8 +359,8 @@ change(MPI_T_pvar_session session, MPI_T_pvar_handle handle,
     int error = check_session(session);
 
     if (error == MPI_SUCCESS && handle == MPI_T_PVAR_ALL_HANDLES) {
-        tp_list_for_each_entry(struct telpher_mpi_t_pvar, each, &session->handles, link)
-        {
+        tp_list_for_each_entry(struct telpher_mpi_t_pvar, each, &session->handles,
+                               link) {
             if (is_counter(each->pvar)) {
                 fn(each);
             }

@@ -32,25 +32,13 @@
 enum { REFER_VERSION = 2 }; /* before it, no file can be renamed into another folder */
 
 /* Beside drivers and their caches (guard_paths.c). */
-static const char *const common[] = {"/usr",
-                                     "/sbin",
-                                     "/nix/store",
-                                     "/gnu/store",
-                                     "/etc/ld.so.conf",
-                                     "/etc/ld.so.conf.d",
-                                     "/etc/alternatives",
-                                     "/etc/nvidia",
-                                     "/etc/localtime",
-                                     "/etc/ssl/openssl.cnf",
-                                     "/etc/pki/tls/openssl.cnf",
-                                     "/etc/crypto-policies",
-                                     /* to find other servers by name */
-                                     "/etc/hosts",
-                                     "/etc/host.conf",
-                                     "/etc/gai.conf",
-                                     "/etc/nsswitch.conf",
-                                     "/etc/resolv.conf",
-                                     "/etc/services"};
+static const char *const common[] = {
+    "/usr", "/sbin", "/nix/store", "/gnu/store", "/etc/ld.so.conf", "/etc/ld.so.conf.d",
+    "/etc/alternatives", "/etc/nvidia", "/etc/localtime", "/etc/ssl/openssl.cnf",
+    "/etc/pki/tls/openssl.cnf", "/etc/crypto-policies",
+    /* to find other servers by name */
+    "/etc/hosts", "/etc/host.conf", "/etc/gai.conf", "/etc/nsswitch.conf",
+    "/etc/resolv.conf", "/etc/services"};
 
 static void
 allow(int rules, const char *name, uint64_t access)
@@ -106,9 +94,11 @@ allow_entries(const char *folder, const char *const *hidden, size_t hidden_count
 static void
 allow_kernels(int *rules)
 {
-    static const char *const devices[] = {"shm", "mqueue", "mem", "kmem", "port", "kmsg"};
-    static const char *const facts[] = {"kcore", "kmsg", "kpagecgroup", "kpagecount",
-                                        "kpageflags", "self", "thread-self", "keys"};
+    static const char *const devices[] = {"shm",  "mqueue", "mem",
+                                          "kmem", "port",   "kmsg"};
+    static const char *const facts[] = {"kcore",       "kmsg",       "kpagecgroup",
+                                        "kpagecount",  "kpageflags", "self",
+                                        "thread-self", "keys"};
 
     allow_entries("/dev", devices, TP_ARRAY_LEN(devices), rules);
     allow_entries("/proc", facts, TP_ARRAY_LEN(facts), rules);
@@ -185,8 +175,8 @@ tp_exec_restrict_files(const char *const *more, size_t more_count)
 {
     const struct landlock_ruleset_attr attr = {
         .handled_access_fs = LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_REFER};
-    long version = syscall(SYS_landlock_create_ruleset, NULL, 0,
-                           LANDLOCK_CREATE_RULESET_VERSION);
+    long version =
+        syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION);
     int rules;
 
     for (size_t i = 0; i < more_count; i++) {
@@ -235,10 +225,11 @@ tp_exec_temporary_folder(void)
                 strerrordesc_np(errno));
     } else if (!S_ISDIR(st.st_mode) || st.st_uid != geteuid() ||
                (st.st_mode & 077) != 0) {
-        tp_warn("executor",
-                "%s is not used for temporary files: it is no folder of this user alone; "
-                "remove it",
-                name);
+        tp_warn(
+            "executor",
+            "%s is not used for temporary files: it is no folder of this user alone; "
+            "remove it",
+            name);
     } else {
         /* NOLINTBEGIN(concurrency-mt-unsafe): one thread */
         (void)setenv("TMPDIR", name, 1);

@@ -34,10 +34,11 @@ lose_stopped(struct tp_icd_session *session, tp_ns quiet)
 {
     char line[LINE_BYTES];
 
-    (void)snprintf(line, sizeof(line),
-                   "its executor has given no sign of life for %.3g s, though calls wait "
-                   "(TELPHER_SERVER_SILENCE)",
-                   (double)quiet / TP_CLOCK_S);
+    (void)snprintf(
+        line, sizeof(line),
+        "its executor has given no sign of life for %.3g s, though calls wait "
+        "(TELPHER_SERVER_SILENCE)",
+        (double)quiet / TP_CLOCK_S);
     tp_icd_session_lose(session, TELPHER_ERR_TIMEOUT, line);
 }
 
@@ -61,10 +62,11 @@ tp_icd_session_note_quiet(struct tp_icd_session *session)
         return; /* the watching thread says that it connects again */
     }
     if (before < NOTICED) {
-        tp_warn("icd",
-                "%s: it gives no sign of life for %.3g s, though calls wait: its executor "
-                "is stopped, or nothing passes the connection; they go on waiting",
-                session->server->address, (double)quiet / TP_CLOCK_S);
+        tp_warn(
+            "icd",
+            "%s: it gives no sign of life for %.3g s, though calls wait: its executor "
+            "is stopped, or nothing passes the connection; they go on waiting",
+            session->server->address, (double)quiet / TP_CLOCK_S);
     }
 }
 

@@ -38,9 +38,13 @@ remove_folder(const char *folder)
 static void
 test_hosts(void **state)
 {
-    static const char *const on_a[] = {"65537-0-of-3.mdr", "65537-1-of-3.mdr",
-                                       "131074-0-of-3.mdr", "131074-1-of-3.new", "x",
-                                       "9-9-of-3.mdr",      NULL};
+    static const char *const on_a[] = {"65537-0-of-3.mdr",
+                                       "65537-1-of-3.mdr",
+                                       "131074-0-of-3.mdr",
+                                       "131074-1-of-3.new",
+                                       "x",
+                                       "9-9-of-3.mdr",
+                                       NULL};
     static const char *const on_b[] = {"65537-2-of-3.mdr", "131074-2-of-3.mdr", NULL};
     char a[] = "/tmp/places-XXXXXX", b[] = "/tmp/places-XXXXXX";
     struct tp_mdr_found found[3];

@@ -89,9 +89,8 @@ static cl_mem
 buffer(const struct place *p, size_t size, const void *content)
 {
     cl_int err;
-    cl_mem mem =
-        clCreateBuffer(p->ctx, content != NULL ? CL_MEM_COPY_HOST_PTR : 0, size,
-                       (void *)(uintptr_t)content, &err);
+    cl_mem mem = clCreateBuffer(p->ctx, content != NULL ? CL_MEM_COPY_HOST_PTR : 0,
+                                size, (void *)(uintptr_t)content, &err);
 
     ok(err);
     return mem;
