@@ -187,7 +187,7 @@ class Scene:
             peer = self.forwarders["peer"].port if i == 0 else port
             self.brokers.append(subprocess.Popen(
                 [TELPHERD, "--socket", "none", "--log", "error", "--cookie", f"{folder}/cookie", "--listen", f"tcp://127.0.0.1:{port}",
-                 "--peer-address", f"127.0.0.1:{peer}", "--peer-silence", f"{PEER_SILENCE_S}s"], stdin=subprocess.DEVNULL,
+                 "--peer-address", f"127.0.0.1:{peer}", "--peer-silence", f"{PEER_SILENCE_S}s", "--peer-timeout", "10s"], stdin=subprocess.DEVNULL,
                 stderr=self.log, env={**os.environ, "OCL_ICD_VENDORS": DRIVER_FOLDER, "TELPHER_COOKIE": f"{folder}/cookie"}))
             until(lambda: self.listens(port), "the server listens")
         addresses = [self.forwarders["client-first"].port, self.forwarders["client-second"].port, ports[2]]
