@@ -2,7 +2,7 @@
 /*
  * Allreduce. Short operands: recursive doubling. Long ones are cut into a part for each rank,
  * which are reduced apart and then collected: by halves if the number of ranks is a power of 2
- * (Rabenseifner 2004), else around a ring. What comes lands where its result will be, and the
+ * (Rabenseifner 2004), else around a ring. Received parts land where their result will be, and the
  * first step reads the program's operand, so long operands are not copied.
  */
 #include "ampi/collectives/sum.h"
