@@ -9,7 +9,7 @@ FUZZ_SECONDS ?= 30
 ifeq ($(BOOTSTRAP),no)
 bootstrap = @true
 else
-bootstrap = @scripts/bootstrap
+bootstrap = @scripts/bootstrap$(if $(1), --with $(1))
 endif
 build = cmake --preset $(1) && cmake --build --preset $(1) -j $(JOBS)
 
@@ -20,7 +20,7 @@ build: bootstrap ## build everything into build/dev
 	@$(call build,dev)
 
 bootstrap: ## install the distribution's packages that are missing
-	$(bootstrap)
+	$(call bootstrap)
 
 demo: build ## a fluid simulation over two servers on this machine, with a picture
 	@scripts/demo build/dev
@@ -42,11 +42,11 @@ install: bootstrap ## install under PREFIX (/usr/local), staged in DESTDIR
 	@if [ -z "$(DESTDIR)" ] && [ "$$(id -u)" = 0 ]; then ldconfig; fi
 
 deb: ## build packages in build/deb: telpher, and telpher-openmpi and telpher-mpich where those MPIs are
-	@scripts/bootstrap --with deb
+	$(call bootstrap,deb)
 	@packaging/make-deb $(JOBS)
 
 wheel: bootstrap ## build the Python package as build/wheel/*.whl
-	@scripts/bootstrap --with wheel
+	$(call bootstrap,wheel)
 	@$(call build,release)
 	@scripts/wheel build/release build/wheel
 
@@ -58,11 +58,11 @@ check-tsan: bootstrap ## all tests under the thread sanitizer
 	@scripts/run-tests tsan $(JOBS)
 
 check-valgrind: build ## leaks and bad reads in our own programs, by valgrind
-	@scripts/bootstrap --with tools
+	$(call bootstrap,tools)
 	@scripts/check/valgrind build/dev
 
 check-apps: build ## strangers' OpenCL programs through Telpher
-	@scripts/bootstrap --with apps
+	$(call bootstrap,apps)
 	@scripts/check/apps build/dev
 
 check-cts: build ## OpenCL conformance tests built in CTS=DIR, natively and through Telpher (CTS_ARGS=...)
@@ -70,7 +70,7 @@ check-cts: build ## OpenCL conformance tests built in CTS=DIR, natively and thro
 	@scripts/check/cts build/dev $(CTS) $(CTS_ARGS)
 
 check-cluster: build ## telpher cluster in an allocation of a Slurm of its own, two nodes on this machine; as root
-	@scripts/bootstrap --with slurm
+	$(call bootstrap,slurm)
 	@scripts/check/cluster build/dev
 
 check-random: build ## 20,000 random OpenCL programs on 1 to 4 servers, compared with the native driver
@@ -79,11 +79,11 @@ check-random-drivers: build ## 200 random OpenCL programs with each OpenCL drive
 	@RANDOM_PROGRAMS=200 scripts/check/drivers build/dev
 
 check-cross: build ## the client for 64-bit Arm, emulated, against a server of this machine
-	@scripts/bootstrap --with cross
+	$(call bootstrap,cross)
 	@scripts/check/cross build/dev
 
 check-fuzz: ## every fuzz target for FUZZ_SECONDS (30) each, JOBS at a time
-	@scripts/bootstrap --with fuzz
+	$(call bootstrap,fuzz)
 	@$(call build,fuzz)
 	@scripts/check/fuzz build/fuzz $(FUZZ_SECONDS) $(JOBS)
 
@@ -94,22 +94,22 @@ check-soak: build ## memory, processor time and latency of a server over minutes
 	@scripts/check/soak build/dev
 
 fuzz-pack: ## a folder of fuzz targets that run on machines without a compiler
-	@scripts/bootstrap --with fuzz
+	$(call bootstrap,fuzz)
 	@$(call build,fuzz)
 	@scripts/fuzz-pack build/fuzz build/fuzz-pack
 
-check-includes: ## no include goes up a floor
+check-includes: ## no include goes up a layer
 	@scripts/check/includes
 
 format: ## put all C files in the house's form
 	@scripts/check/format --fix
 
 tidy: build ## clang-tidy over the sources
-	@scripts/bootstrap --with tidy
+	$(call bootstrap,tidy)
 	@scripts/tidy build/dev $(JOBS)
 
 docs: build ## write generated documents again, and build the book into build/docs/html
-	@$(if $(filter no,$(BOOTSTRAP)),true,scripts/bootstrap --with docs)
+	$(call bootstrap,docs)
 	@scripts/docs build/dev
 	@scripts/docs build/dev --book build/docs
 
