@@ -45,6 +45,7 @@ enum tp_ampi_kind {
     TP_AMPI_KEYVAL,
     TP_AMPI_MESSAGE,
     TP_AMPI_ACCESS, /**< a get, or a long put: no handle of the program */
+    TP_AMPI_SESSION,
     TP_AMPI_KINDS,
 };
 

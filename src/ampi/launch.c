@@ -257,7 +257,10 @@ __wrap_main(int argc, char **argv, char **envp)
         return 1;
     }
     if (ranks == 0) {
-        return main_fn(argc, argv, envp);
+        int code = main_fn(argc, argv, envp);
+
+        tp_ampi_end_sessions();
+        return code;
     }
     if (!tp_ampi_settings_load(&tp_ampi.settings)) {
         return 1;
@@ -282,6 +285,7 @@ void
 __wrap_exit(int code)
 {
     if (tp_ampi.lights.current == NULL) {
+        tp_ampi_end_sessions();
         exit(code);
     }
     end_rank(code);

@@ -30,6 +30,7 @@ struct tp_ampi_settings {
 struct tp_ampi_process {
     telpher_context *ctx; /**< NULL: not started */
     bool over, multiple; /**< MPI_Finalize was called; MPI_THREAD_MULTIPLE */
+    bool has_sessions; /**< had one: the process leaves the job at its end */
     bool virtual_ranks; /**< each rank has a light thread and globals of its own */
     int thread_level;
     uint32_t process, processes; /**< number of this one, of all */
@@ -66,6 +67,10 @@ extern struct tp_ampi_process tp_ampi;
 bool tp_ampi_process_start(uint32_t ranks);
 /** Leaves the job. */
 void tp_ampi_process_stop(void);
+/** Sets the level of thread support; virtual ranks have at most SERIALIZED. */
+void tp_ampi_set_threads(int level);
+/** The program ends: a process that has had sessions leaves the job. */
+void tp_ampi_end_sessions(void);
 /** One turn: light threads that are ready, the network. Sleeps if there is nothing.
  *  Only on the process's own stack. */
 void tp_ampi_turn(bool may_sleep);

@@ -10,11 +10,28 @@
 #include "ampi/process.h"
 #include "base/os/clock.h"
 
+void
+tp_ampi_set_threads(int level)
+{
+    pthread_mutexattr_t attr;
+
+    tp_ampi.thread_level = level;
+    if (tp_ampi.virtual_ranks && level > MPI_THREAD_SERIALIZED) {
+        tp_ampi.thread_level = MPI_THREAD_SERIALIZED;
+    }
+    if (tp_ampi.thread_level == MPI_THREAD_MULTIPLE && !tp_ampi.multiple) {
+        (void)pthread_mutexattr_init(&attr);
+        (void)pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_RECURSIVE);
+        (void)pthread_mutex_init(&tp_ampi.lock, &attr);
+        (void)pthread_mutexattr_destroy(&attr);
+        tp_ampi.multiple = true;
+    }
+}
+
 static int
 start(int required)
 {
     struct tp_ampi_rank *rank;
-    pthread_mutexattr_t attr;
 
     if (tp_ampi.ctx == NULL && !tp_ampi.over && !tp_ampi_process_start(0)) {
         tp_ampi_abort(1);
@@ -24,17 +41,7 @@ start(int required)
         return tp_ampi_error(NULL, MPI_ERR_OTHER, "a rank calls it once");
     }
     rank->initialized = true;
-    tp_ampi.thread_level = required;
-    if (tp_ampi.virtual_ranks && required > MPI_THREAD_SERIALIZED) {
-        tp_ampi.thread_level = MPI_THREAD_SERIALIZED;
-    }
-    if (tp_ampi.thread_level == MPI_THREAD_MULTIPLE) {
-        (void)pthread_mutexattr_init(&attr);
-        (void)pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_RECURSIVE);
-        (void)pthread_mutex_init(&tp_ampi.lock, &attr);
-        (void)pthread_mutexattr_destroy(&attr);
-        tp_ampi.multiple = true;
-    }
+    tp_ampi_set_threads(required);
     return MPI_SUCCESS;
 }
 
@@ -80,7 +87,7 @@ PMPI_Finalize(void)
 {
     struct tp_ampi_rank *rank;
 
-    if (tp_ampi.ctx == NULL) {
+    if (tp_ampi.ctx == NULL || tp_ampi_current()->finalized) {
         return tp_ampi_error(NULL, MPI_ERR_OTHER,
                              "a rank calls it once, after MPI_Init");
     }
@@ -90,7 +97,7 @@ PMPI_Finalize(void)
     rank->finalized = true;
     (void)tp_ampi_comm_meet(rank->comm_world);
     tp_ampi_leave();
-    if (!tp_ampi.virtual_ranks) {
+    if (!tp_ampi.virtual_ranks && !tp_ampi.has_sessions) {
         tp_ampi_process_stop();
     }
     return MPI_SUCCESS;

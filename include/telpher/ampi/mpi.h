@@ -218,6 +218,7 @@ typedef MPI_Comm_errhandler_function MPI_Comm_errhandler_fn;
 #include "mpi_partitioned.h"
 #include "mpi_persistent.h"
 #include "mpi_point_to_point.h"
+#include "mpi_session.h"
 #include "mpi_tools.h"
 #include "mpi_topology.h"
 #include "mpi_types.h"
