@@ -16,17 +16,19 @@ CC is its compiler (mpicc), MODULE.so what is written (telpher-bench-mpi.so).
 END
 }
 here=$(cd "$(dirname "$0")" && pwd)
-compiler=mpicc module=telpher-bench-mpi.so
+compiler='' module=telpher-bench-mpi.so
 while [ $# -gt 0 ]; do
     case $1 in
     -h | --help) usage && exit 0 ;;
     -o) [ $# -gt 1 ] || { usage >&2 && exit 2; }
         module=$2 && shift ;;
     -*) usage >&2 && exit 2 ;;
-    *) compiler=$1 ;;
+    *) [ -z "$compiler" ] || { usage >&2 && exit 2; }
+        compiler=$1 ;;
     esac
     shift
 done
+compiler=${compiler:-mpicc}
 command -v "$compiler" >/dev/null || { echo "telpher-bench: build-mpi: no compiler $compiler; name the MPI's mpicc" >&2 && exit 1; }
 # the second is of a build folder
 set -- -I"$here/../../include" -I"@PROJECT_SOURCE_DIR@/include" -I"$here/build-mpi"
@@ -34,4 +36,5 @@ if ! "$compiler" -shared -fPIC -O2 -Wno-deprecated-declarations "$@" "$here"/bui
     echo "telpher-bench: build-mpi: $compiler cannot compile runtime mpi: see above" >&2
     exit 1
 fi
+case $module in */*) ;; *) module=./$module ;; esac # --mpi takes a path
 echo "telpher-bench: wrote $module; run it as --mpi $module"

@@ -71,7 +71,10 @@ def say(text):
 
 def run(args, line, env=None, ends_well=True):
     """What a command prints. @ends_well: its exit status counts."""
-    process = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env, start_new_session=True)
+    try:
+        process = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env, start_new_session=True)
+    except OSError as error:
+        raise Failed(f"cannot run {line[0]}: {error.strerror}") from None
     try:
         out, err = process.communicate(timeout=args.timeout)
     except BaseException as error:  # also Ctrl-C

@@ -123,40 +123,68 @@ iterations_of(const struct ranks_pattern *pattern, const struct ranks_options *o
     return len > LARGE ? 1000 : 10000;
 }
 
-static double
-run_once(struct ranks_pair *p, const struct ranks_pattern *pattern,
-         const struct ranks_way *way, struct ranks_overlap *overlap)
-{
-    bool runs_kernel = ranks_has_placeholder(p, p->o->places[0]) ||
-                       ranks_has_placeholder(p, p->o->places[1]);
-    /* as OSU's: barriers follow each other */
-    bool alone = pattern->receives == RANKS_NONE && overlap == NULL;
-    bool apart =
-        (pattern->kind >= RANKS_FAN && !alone) || p->o->validation || runs_kernel;
-    double us = 0;
+/* Steps around the calls, the same in all iterations. */
+struct round {
+    bool prepares; /* any of the next three */
+    bool rotates, validates;
+    bool runs_kernel; /* on this side or the other */
+    bool apart; /* a barrier follows */
+};
 
-    if (p->o->rotates) {
+static struct round
+round_of(const struct ranks_pair *p, const struct ranks_pattern *pattern, bool overlaps)
+{
+    const struct ranks_options *o = p->o;
+    /* as OSU's: barriers follow each other */
+    bool alone = pattern->receives == RANKS_NONE && !overlaps;
+    struct round r = {.rotates = o->rotates,
+                      .validates = o->validation,
+                      .runs_kernel = ranks_has_placeholder(p, o->places[0]) ||
+                                     ranks_has_placeholder(p, o->places[1])};
+
+    r.prepares = r.rotates || r.validates || r.runs_kernel;
+    r.apart = (pattern->kind >= RANKS_FAN && !alone) || r.validates || r.runs_kernel;
+    return r;
+}
+
+static void
+prepare_round(struct ranks_pair *p, const struct ranks_pattern *pattern,
+              const struct round *r)
+{
+    if (r->rotates) {
         p->work.root = p->iteration % p->work.size;
     }
-    if (p->o->validation && !p->idle) {
+    if (r->validates && !p->idle) {
         ranks_fill(p, pattern);
     }
     if (ranks_has_placeholder(p, p->o->places[p->first ? 0 : 1])) {
         ranks_placeholder_run(p, p->out);
         ranks_placeholder_run(p, p->in);
     }
-    if (p->o->validation || runs_kernel) {
+    if (r->validates || r->runs_kernel) {
         p->job->barrier(p);
+    }
+}
+
+static double
+run_once(struct ranks_pair *p, const struct ranks_pattern *pattern,
+         const struct ranks_way *way, const struct round *r,
+         struct ranks_overlap *overlap)
+{
+    double us = 0;
+
+    if (r->prepares) { /* once for all: a put takes 100 ns, these tests 5 */
+        prepare_round(p, pattern, r);
     }
     if (!p->idle) {
         us = pattern->run != NULL ? pattern->run(p, way, p->work.len)
              : overlap != NULL    ? run_overlap(p, pattern, overlap)
                                   : run_call(p, pattern);
     }
-    if (apart) {
+    if (r->apart) {
         p->job->barrier(p);
     }
-    if (p->o->validation && !p->idle) {
+    if (r->validates && !p->idle) {
         ranks_check_content(p, pattern);
     }
     return us;
@@ -170,11 +198,12 @@ sample(struct ranks_pair *p, const struct ranks_pattern *pattern,
 {
     int warmup = p->o->warmup >= 0 ? p->o->warmup : count / 10 + 2;
     struct ranks_overlap clean = {.pure = overlap != NULL ? overlap->pure : 0};
+    struct round r = round_of(p, pattern, overlap != NULL);
     double start;
 
     p->job->barrier(p);
     for (p->iteration = 0; p->iteration < warmup; p->iteration++) {
-        run_once(p, pattern, way, overlap);
+        run_once(p, pattern, way, &r, overlap);
     }
     if (overlap != NULL) {
         *overlap = clean;
@@ -183,7 +212,7 @@ sample(struct ranks_pair *p, const struct ranks_pattern *pattern,
     ranks_counters_start(p);
     start = bench_now_us();
     for (int i = 0; i < count; i++, p->iteration++) {
-        samples[i] = run_once(p, pattern, way, overlap);
+        samples[i] = run_once(p, pattern, way, &r, overlap);
     }
     start = bench_now_us() - start;
     ranks_counters_stop(p);
@@ -403,6 +432,10 @@ ranks_find_call(struct ranks_pair *p, const struct ranks_pattern *pattern,
     }
     p->work.rank = (int)p->rank;
     p->work.size = (int)p->size;
+    reason = ranks_calls_mpi(way) ? ranks_mpi_refuse(p, pattern) : NULL;
+    if (reason != NULL) {
+        return reason;
+    }
     reason = ranks_has_neighbors(pattern) ? ranks_set_neighbors(&p->work, p->o) : NULL;
     if (reason != NULL) {
         return reason;

@@ -200,6 +200,10 @@ const struct ranks_way *ranks_find_way(const char *name);
 
 #include "bench/ranks/ranks_pattern.h"
 
+/** @return NULL, or why the MPI that was joined cannot do that pattern with this memory */
+const char *ranks_mpi_refuse(const struct ranks_pair *p,
+                             const struct ranks_pattern *pattern);
+
 /* ---- content: ranks_content.c ---- */
 
 /** Blocks of that rank, 0 if it has none. */

@@ -204,6 +204,17 @@ device_context(void)
     return get != NULL ? get() : NULL;
 }
 
+const char *
+ranks_mpi_refuse(const struct ranks_pair *p, const struct ranks_pattern *pattern)
+{
+    bool on_device =
+        p->o->kinds[0] != TELPHER_MEM_HOST || p->o->kinds[1] != TELPHER_MEM_HOST;
+
+    return on_device && (pattern->flags & RANKS_WINDOW) != 0 && device_context() != NULL
+               ? "is not measured on a device: windows of this MPI are of host memory"
+               : NULL;
+}
+
 static void
 refuse_memory(struct ranks_pair *p)
 {

@@ -157,6 +157,10 @@ static int
 read_places(struct ranks_options *o, const struct ranks_pattern *pattern,
             const char *command, int argc, char **argv)
 {
+    if (argc != 0 && strcmp(argv[0], "+vp") == 0) {
+        return cli_wrong(command, "+vp is for programs that telpher-mpicc built; here "
+                                  "each rank is a process");
+    }
     if (!ranks_is_of_pairs(pattern) && argc != 0) {
         return cli_wrong(command, "no places, but -d KIND for all: \"%s\"", argv[0]);
     }
