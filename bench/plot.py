@@ -295,13 +295,13 @@ def draw_scales(axes, rows, title):
     """A colour for each number of processes, or of devices; dashed: staged."""
     scales = sorted({(row["ranks"], row.get("devices") or 0) for row in rows})
     for colour, scale in zip(COLOURS, sorted(scales, key=lambda scale: scale[::-1])):
-        for way in ("staged", "library"):
+        label = f"{scale[1]} device{'s' * (scale[1] > 1)}" if scale[1] else f"{scale[0]} processes"
+        for way in ("library", "staged"):
             points = sorted((row["bytes"], row["median"]) for row in rows
                             if row["way"] == way and (row["ranks"], row.get("devices") or 0) == scale)
-            label = f"{scale[1]} device{'s' * (scale[1] > 1)}" if scale[1] else f"{scale[0]} processes"
             if points:
-                axes.plot(*zip(*points), marker="o", ms=3, color=colour, ls="-" if way == "library" else "--",
-                          label=label if way == "library" else None)
+                axes.plot(*zip(*points), marker="o", ms=3, color=colour, ls="-" if way == "library" else "--", label=label)
+                label = None  # named once, also where one of the ways was not measured
     axes.set(title=title, xlabel="bytes", ylabel="µs", yscale="log")
     label_sizes(axes, sorted({row["bytes"] for row in rows}))
     show_decades(axes.yaxis, *axes.get_ylim())

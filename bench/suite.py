@@ -56,7 +56,7 @@ MPIS = ("openmpi", "mpich", "ampi")
 BESIDE = ("bcast", "allreduce", "alltoall")  # with host buffers, each MPI in turns with the others
 ATOMICS = ("cas_latency", "fop_latency")  # of one size: 8 bytes here
 # Why a pattern differs from OSU's program of that name
-REASONS = {**{name: "each iteration reads a clock twice: MPI_Wtime, here clock_gettime" for name in ("put_latency", "get_latency", "acc_latency")},
+REASONS = {**{name: "10 ns of an iteration: two reads of a clock, calls by pointers" for name in ("put_latency", "get_latency", "acc_latency")},
            **{name: "8 bytes in a window of MPI_Win_create; OSU: 1 byte, MPI_Win_allocate" for name in ATOMICS}}
 
 
@@ -104,8 +104,11 @@ def end(process):
 
 def run(line, timeout, mapping=None):
     """What it printed, and why it failed."""
-    process = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
-                               env={**os.environ, **({"TELPHER_MAPPING": mapping} if mapping else {})})
+    try:
+        process = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+                                   env={**os.environ, **({"TELPHER_MAPPING": mapping} if mapping else {})})
+    except OSError as error:
+        return None, f"cannot run {line[0]}: {error.strerror}"
     try:
         text, errors = process.communicate(timeout=timeout)
     except subprocess.TimeoutExpired:
@@ -160,6 +163,8 @@ def measure(args, job, way):
         program = osu_program(args, job["mpi"], job["pattern"]) if way == "osu" else os.path.join(FOLDER, "osu", "osu_" + job["pattern"])
         text, error = run(launcher(args, job["mpi"], job["ranks"], None) + [program, *job["options"]], args.timeout)
         return figures_of(job["pattern"], text or ""), error
+    if way == "library" and library_of(job["mpi"]) is None:
+        return {}, f"no libtelpher-mpi-device-{job['mpi']}.so beside this program; build the target telpher-mpi-device-{job['mpi']}"
     mapping = ":".join(str(rank % job["devices"]) for rank in range(job["ranks"])) if "devices" in job else None
     text, error = run(command(args, job, way), args.timeout, mapping)
     rows = [json.loads(row) for row in (text or "").splitlines() if row.startswith("{")]
@@ -269,10 +274,11 @@ def limit_of(group, sizes, where):
     """What limits the library's figure at the largest size, by the host buffers' share of it."""
     both = [size for size in sizes if size in group.get("host", {}) and size in group.get("library", {})]
     if not both:
-        return "no host buffers to compare with"
+        return "limit unknown: host buffers and the library were not both measured"
     host, mine = group["host"][both[-1]], group["library"][both[-1]]
     share = host["median"] / mine["median"] if mine["unit"] == "us" else mine["median"] / host["median"]
-    limit = "the MPI itself" if share > 0.8 else "copies between device and host memory" if share < 0.5 else "both copies and the MPI"
+    limit = "copies from device to device, beside the MPI" if share > 1.25 else "the MPI itself" if share > 0.8 else \
+        "copies between device and host memory" if share < 0.5 else "both copies and the MPI"
     takes = f"{share * 100:.0f} % of it is what host buffers take" if share <= 1 else f"host buffers take {share:.1f} times as long"
     shared = where and where["load"] > 2 * where["processors"]
     return f"at {size_name(both[-1])}, {takes}: limited by {limit}" + \

@@ -85,7 +85,7 @@ options() {
     for refused in "latency -p 2" "latency -R 1" "bw -V" "bcast -l" "allgather -k rotate" "bcast_persistent -k rotate" "latency -P ," \
         "latency -D cont" "latency -I" "latency -G gif" "latency -G png," "latency -N cart:1:1" "init -G tty" "latency -z101" "latency -clog:$dir/none" \
         "put_latency -s all" "get_bw -w all" "check -r channel -s lock" "check -r mpi_host -w all" \
-        "barrier -c" "ibarrier -c" "check -r mpi -G tty" "check -r mpi -P X" "latency --mpi mpich" "latency -r channel --placeholder x" "latency -M 0" "latency -M 5x" "latency -r mpi -D" "latency -Z" "latency --pigeon" "latency -r mpi -D vect:4" "latency -r mpi -D vect:4:5" "latency -r mpi -D vect:0:0" "latency -r mpi -D vect:4:2x" \
+        "latency -r ampi +vp 4" "alltoall -r ampi +vp 16" "barrier -c" "ibarrier -c" "check -r mpi -G tty" "check -r mpi -P X" "latency --mpi mpich" "latency -r channel --placeholder x" "latency -M 0" "latency -M 5x" "latency -r mpi -D" "latency -Z" "latency --pigeon" "latency -r mpi -D vect:4" "latency -r mpi -D vect:4:5" "latency -r mpi -D vect:0:0" "latency -r mpi -D vect:4:2x" \
         "latency -r mpi -D round" "latency -r mpi -D indx:$dir/none" "allreduce -r mpi -D cont" "put_bw -r mpi -D cont" \
         "alltoall -r mpi -D cont -l -c" "neighbor_alltoall -N cart:9:1" "neighbor_alltoall -N cart:1:0" "neighbor_alltoall -N graph:$dir/none"; do
         expect 2 "$bench" $refused
@@ -349,9 +349,10 @@ suite() {
         # bytes, host, staged, ratio: no library before the MPI where a sanitizer must be first
         test "$(grep -Ec '^\| [48]K( \| [0-9.,]+){2}' "$dir/out")" -eq 4 || die "rows of the suite"
         grep -q '"way": "staged"' "$dir/suite.json" || die "no results"
+        is_sanitized || grep -q '"way": "library"' "$dir/suite.json" || die "nothing with libtelpher-mpi-device-openmpi"
         expect 0 "$bench" suite -d sim --figures 5 --mpi openmpi --rounds 1 -i 2 -m 4K:8K --patterns bcast --devices 1,2 --json "$dir/scale.json"
         test "$(grep -Ec '2 processes on (1 device|2 devices), openmpi .us., figure 5$' "$dir/out")" -eq 2 || die "no tables of devices"
-        test "$(grep -c 'limited by\|no host buffers' "$dir/out")" -eq 2 || die "no lines that say what limits it"
+        test "$(grep -c 'limited by\|limit unknown' "$dir/out")" -eq 2 || die "no lines that say what limits it"
         mkdir "$dir/osu"
         ln -s "$(realpath "$bench")" "$dir/osu/osu_bcast"
         expect 0 "$bench" suite --osu "$dir/osu" --mpi openmpi --rounds 1 -i 3 -m 4:8
@@ -361,9 +362,16 @@ suite() {
             expect 0 "$bench" plot "$dir/suite.json" -o "$dir/suite.svg"
             grep -q 'Figure 3: bibw' "$dir/suite.svg" || die "no panel"
             expect 0 "$bench" plot "$dir/scale.json" -o "$dir/scale.svg"
-            grep -q '>2 devices<' "$dir/scale.svg" || is_sanitized || die "no line of two devices"
+            grep -q '>2 devices<' "$dir/scale.svg" || die "no line of two devices"
         fi
     fi
+    # what limits a figure, by host buffers' share: less, about the same, and more than all of it
+    PYTHONDONTWRITEBYTECODE=1 PYTHONPATH="$top/libexec/telpher" python3 -c '
+suite = __import__("telpher-bench-suite")
+for us in (1000, 110, 10):
+    print(suite.limit_of({"host": {8: {"median": 100, "unit": "us"}}, "library": {8: {"median": us, "unit": "us"}}}, [8], None))' >"$dir/out" 2>"$dir/err" ||
+        die "limits cannot be told"
+    test "$(sed 's/.*limited by //' "$dir/out" | tr '\n' ';')" = "copies between device and host memory;the MPI itself;copies from device to device, beside the MPI;" || die "limits"
     # host buffers of each MPI in turns, adaptive MPI's last
     expect 2 "$bench" suite --mpi ampi
     expect 2 "$bench" suite -d host --osu "$dir"
@@ -374,8 +382,14 @@ suite() {
         test "$(grep -Ec '^\| [48]( \| [0-9.,]+)+ \|' "$dir/out")" -eq 10 || die "rows of each MPI"
         test "$each" = ampi || test "$(grep -Ec '^\| (latency|mbw_mr|allreduce) \| [24]( \| [0-9.]+){2}, [0-9.]+ \|$' "$dir/out")" -eq 5 || die "no line for each pattern"
         grep -q '"way": "ampi"' "$dir/each.json" || die "no results of adaptive MPI"
+        mkdir -p "$dir/alone/bin" "$dir/alone/libexec" # without the launcher
+        cp "$bench" "$dir/alone/bin"
+        ln -s "$(realpath "$top/libexec/telpher")" "$dir/alone/libexec/telpher"
+        expect 1 "$dir/alone/bin/telpher-bench" suite -d host --mpi ampi --patterns latency --rounds 1 -i 3 -m 4:8
+        grep -q 'latency, each, ampi: cannot run .*/telpher: No such file' "$dir/err" || die "no word about a missing launcher"
     fi
     expect 2 "$bench" build-mpi --nonsense
+    expect 2 "$bench" build-mpi mpicc stray
     expect 1 "$bench" build-mpi "$dir/no-mpicc"
     grep -q 'no compiler' "$dir/err" || die "no reason for a missing compiler"
     ! is_sanitized || return 0 # the module is not
@@ -530,6 +544,8 @@ patterns() {
     if [ -e "$(dirname "$bench")/../libexec/telpher/telpher-bench-ampi.so" ]; then
         expect 0 $telpher "$bench" check -r ampi
         every_pattern ampi '.*_(persistent|partitioned)|put_notify' none
+        expect 0 $telpher "$bench" check -r ampi -d sim
+        every_pattern "ampi, device" '.*_(persistent|partitioned)|put_notify|put_.*|get_.*|(acc|fop|cas)_latency' none
         expect 0 "$bench" allreduce -r ampi -m 4:8 -i 5 -c # starts its ranks
         expect 0 $telpher "$bench" latency -r mpi --mpi ampi -d sim -m 64:128 -i 5 -c D D
         grep -q '^# Transport Telpher adaptive MPI' "$dir/out" || die "not adaptive MPI"
