@@ -207,7 +207,7 @@ TELPHER_CALL telpher_status telpher_mdr_channel_send(
     const telpher_xfer_params *xfer);
 /**
  * Receives the next message: entry @p entry of the object of @p call runs with it, once; first
- * its post function, if there are buffers.
+ * its post function, if there are buffers: perhaps before entries of earlier messages.
  * @return TELPHER_OK, TELPHER_ERR_RANGE (no such entry), TELPHER_ERR_INVALID (the call has no
  *         object), TELPHER_ERR_NO_MEMORY
  */

@@ -118,14 +118,38 @@ tp_mdr_match(telpher_mdr *mdr, struct tp_mdr_end *end)
     }
 }
 
+/* Whether a message's buffers went to where its receive wants them. */
+static bool
+has_landed(const struct tp_mdr_delivery *d)
+{
+    return d->kept != NULL ? d->kept->landed : d->buffer_count != 0;
+}
+
+/* A message that has landed overtook others of which the same is true: its element stays until
+ * they are there, so that its post entry need not run again. */
 static void
-store(telpher_mdr *mdr, struct tp_mdr_end *end, struct tp_mdr_delivery *d)
+keep_landed(struct tp_mdr_element *e, struct tp_mdr_message *m,
+            const struct tp_mdr_delivery *d)
+{
+    m->landed = true;
+    m->status = d->status;
+    m->buffer_count = d->buffer_count;
+    memcpy(m->buffers, d->buffers, d->buffer_count * sizeof(*d->buffers));
+    e->uses++;
+}
+
+static void
+store(telpher_mdr *mdr, struct tp_mdr_element *e, struct tp_mdr_end *end,
+      struct tp_mdr_delivery *d)
 {
     struct tp_mdr_message *m = tp_mdr_keep(mdr, d);
     struct tp_list *pos = &end->arrived;
 
     if (m == NULL) {
         return;
+    }
+    if (d->kept == NULL && has_landed(d)) {
+        keep_landed(e, m, d);
     }
     while (pos->prev != &end->arrived &&
            sequence_of(tp_list_entry(pos->prev, struct tp_mdr_message, link)) >
@@ -168,7 +192,7 @@ give_to_taker(telpher_mdr *mdr, struct tp_mdr_taker *t, const struct tp_mdr_deli
     for (uint32_t i = 0; i < d->buffer_count && i < t->buffer_count; i++) {
         telpher_status status = TELPHER_OK;
 
-        if (d->kept != NULL) {
+        if (!has_landed(d)) {
             status = place(mdr, &t->buffers[i], &d->buffers[i]);
         } else if (d->buffers[i].data == NULL && d->buffers[i].len != 0) {
             status = TELPHER_ERR_TRUNCATED;
@@ -210,6 +234,8 @@ meet(telpher_mdr *mdr, struct tp_mdr_element *e, struct tp_mdr_end *end,
     tp_list_remove(&w->link);
     tp_free(w);
     end->received++;
+    end->posted -= has_landed(d);
+    e->uses -= d->kept != NULL && d->kept->landed;
     tp_mdr_match(mdr, end);
     if (taker != NULL) {
         give_to_taker(mdr, taker, &inner);
@@ -253,7 +279,7 @@ tp_mdr_channel_receive(telpher_mdr *mdr, struct tp_mdr_element *e,
     if (s->sequence == end->received && !tp_list_is_empty(&end->wanted)) {
         meet(mdr, e, end, d);
     } else {
-        store(mdr, end, d);
+        store(mdr, e, end, d);
     }
     return true;
 }
@@ -268,26 +294,51 @@ post_to_taker(const struct tp_mdr_taker *t, const struct tp_mdr_delivery *d)
     }
 }
 
-bool
-tp_mdr_channel_post(telpher_mdr *mdr, struct tp_mdr_element *e,
-                    const struct tp_mdr_delivery *d)
+/* The receive of the message after those that were posted. NULL: there is none yet */
+static const struct tp_mdr_wanted *
+wanted_after(const struct tp_mdr_end *end, uint32_t posted)
 {
-    const struct tp_mdr_sent *s = d->params;
-    const struct tp_mdr_end *end =
-        d->params_len >= sizeof(*s) ? find_end(e, s->array, s->from, s->number) : NULL;
-    const struct tp_mdr_wanted *w = end != NULL ? first_wanted(end) : NULL;
-    const telpher_mdr_entry *entry;
-    struct tp_mdr_delivery inner;
-    struct tp_mdr_header h;
-
-    if (w == NULL || s->sequence != end->received) {
-        return false;
+    tp_list_for_each_entry(const struct tp_mdr_wanted, w, &end->wanted, link) {
+        if (posted-- == 0) {
+            return w;
+        }
     }
-    inner = without_head(d, &h, w->entry);
+    return NULL;
+}
+
+static bool
+post_to(telpher_mdr *mdr, struct tp_mdr_element *e, const struct tp_mdr_wanted *w,
+        const struct tp_mdr_delivery *d)
+{
+    struct tp_mdr_header h;
+    struct tp_mdr_delivery inner = without_head(d, &h, w->entry);
+    const telpher_mdr_entry *entry;
+
     if (w->taker != NULL) {
         post_to_taker(w->taker, &inner);
         return true;
     }
     entry = tp_mdr_entry_of(mdr, e->array, &inner);
     return entry != NULL && tp_mdr_run_post(mdr, e, entry, &inner);
+}
+
+/* Only in a row: a message after one that waits in host memory waits there, too. */
+bool
+tp_mdr_channel_post(telpher_mdr *mdr, struct tp_mdr_element *e,
+                    const struct tp_mdr_delivery *d)
+{
+    const struct tp_mdr_sent *s = d->params;
+    struct tp_mdr_end *end =
+        d->params_len >= sizeof(*s) ? find_end(e, s->array, s->from, s->number) : NULL;
+    const struct tp_mdr_wanted *w;
+
+    if (end == NULL || s->sequence != end->received + end->posted) {
+        return false;
+    }
+    w = wanted_after(end, end->posted);
+    if (w == NULL || !post_to(mdr, e, w, d)) {
+        return false;
+    }
+    end->posted++;
+    return true;
 }

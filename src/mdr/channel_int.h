@@ -38,6 +38,8 @@ struct tp_mdr_end {
     telpher_mdr_index peer;
     uint32_t number;
     uint64_t sent, received; /**< messages */
+    uint32_t
+        posted; /**< messages from number `received` on that go to where receives want them */
     struct tp_list arrived; /**< messages from number `received` on, in order */
     struct tp_list wanted;
 };

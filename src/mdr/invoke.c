@@ -158,7 +158,7 @@ tp_mdr_run_entry(telpher_mdr *mdr, struct tp_mdr_element *e,
     telpher_mdr_call call = call_of(mdr, e, d);
 
     mdr->where = &where;
-    if (d->kept != NULL && d->buffer_count != 0) {
+    if (d->kept != NULL && d->buffer_count != 0 && !d->kept->landed) {
         place_buffers(entry, &call, d->kept);
     }
     if ((entry->flags & TELPHER_MDR_WAITS) != 0) {

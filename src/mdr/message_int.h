@@ -109,6 +109,7 @@ struct tp_mdr_message {
     telpher_msg_buffer buffers[TELPHER_MSG_BUFFERS];
     uint32_t buffer_count;
     bool owns_buffers; /**< of malloc(), received before the object was known */
+    bool landed; /**< of a channel: the buffers are where its receive wants them */
     telpher_status status; /**< of the buffers */
     telpher_done_fn on_done; /**< local and queued invocations with buffers */
     void *user, *queue;
