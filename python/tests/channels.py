@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Channels between objects that receive into memory of the caller. Run alone or by telpher launch -n 2; prints
-"channels: OK" in process 0."""
+"""usage: channels.py [cupy|torch|cuda…]
+
+Channels between objects that receive into memory of the caller, also into arrays of a GPU. Run alone or by telpher launch
+-n 2; prints "channels: OK" in process 0."""
 import ctypes
 
 import numpy
@@ -116,6 +118,29 @@ class End(Chare):
         self.reduce(done)
 
     @coro
+    def on_gpu(self, name, done):
+        """Arrays of a GPU, straight between two of them, and from and to host memory."""
+        data, back = self._open()
+        gpu = GPU_ARRAYS[name]
+        for number, size in enumerate(SIZES):
+            for out, into in (gpu, gpu), (gpu, numpy_of), (numpy_of, gpu):
+                if self.thisIndex[0] == 0:
+                    buffer = out(size)
+                    store(buffer, pattern(size, number))
+                    expect(back.recv(), "ready")
+                    data.send(buffer, number)
+                    expect(back.recv(), "taken")
+                else:
+                    mine = into(size)
+                    with Counting() as counting:
+                        data.post(mine)
+                        back.send("ready")
+                        expect(data.recv(), number)
+                    expect(((load(mine) == pattern(size, number)).all(), counting.made, counting.copied), (True, 0, 0))
+                    back.send("taken")
+        self.reduce(done)
+
+    @coro
     def mixed(self, done):
         """Several arrays, other values, plain receives and more messages than receives."""
         data, back = self._open()
@@ -217,9 +242,28 @@ def numpy_of(size):
     return numpy.zeros(size, "u1")
 
 
+def cupy_of(size):
+    import cupy
+    return cupy.zeros(size, "u1")
+
+
+def torch_of(size):
+    import torch
+    return torch.zeros(size, dtype=torch.uint8, device="cuda")
+
+
+GPU_ARRAYS = {"sim": memory_of, "cupy": cupy_of, "torch": torch_of, "cuda": lambda size: charm.context.alloc(size, "cuda")}
+
+
 def store(buffer, data):
     if hasattr(buffer, "copy_from"):
         buffer.copy_from(data)
+    elif hasattr(buffer, "set"):  # of CuPy
+        buffer.set(data)
+    elif hasattr(buffer, "cpu"):  # of PyTorch
+        import torch
+        buffer.copy_(torch.from_numpy(data))
+        torch.cuda.synchronize()
     else:
         load(buffer)[:] = data
 
@@ -229,15 +273,24 @@ def load(buffer):
         return buffer.copy_to(numpy.zeros(buffer.nbytes, "u1"))
     if isinstance(buffer, Svm):
         return buffer.content()
+    if hasattr(buffer, "get"):
+        return buffer.get()
+    if hasattr(buffer, "cpu"):
+        return buffer.cpu().numpy()
     return numpy.frombuffer(buffer._array if isinstance(buffer, Tensor) else buffer, "u1")
 
 
-def main(_args):
+def main(args):
     for test in "into_arrays", "into_kinds", "mixed", "wrong", "arrivals", "any_of":
         done = Future()
         getattr(Array(End, 2), test)(done)
         done.get()
         print(f"{test}: ok", flush=True)
+    for name in args[1:]:
+        done = Future()
+        Array(End, 2).on_gpu(name, done)
+        done.get()
+        print(f"{name}: ok", flush=True)
     print("channels: OK", flush=True)
     charm.exit()
 

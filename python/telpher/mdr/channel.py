@@ -220,8 +220,16 @@ class End:
         self.waiter = callback
 
     def posted_for(self, sequence):
-        """The buffers that a receive has named for a message, or None."""
+        """The buffers that a receive has named for a message that C code does not place, or None."""
+        if sequence == self._in_slot:
+            self._leave_slot()
         return self.posted.get(sequence) if self.posted else None
+
+    def _leave_slot(self):
+        """The message does not fit, or is no single array."""
+        lib.mdr_forget(self._chare._telpher_state, self._slot)
+        self.posted[self._in_slot] = Posted([self._row])
+        self._in_slot = self._row = None
 
     def post(self, rows):
         at = (self.last_posted + 1) & _MASK if self.posted or self._in_slot is not None else self.next
@@ -250,7 +258,7 @@ class End:
         items = self.arrived.pop(self.next)
         posted = None
         if self.next == self._in_slot:
-            posted = self._empty_slot(items)
+            self._in_slot = self._row = None
         elif self.posted:
             posted = self.posted.pop(self.next, None)
         self.next = (self.next + 1) & _MASK
@@ -262,12 +270,6 @@ class End:
         if len(items) == 1:
             return items[0].value() if type(items[0]) is Arrived else items[0]
         return tuple(item.value() if type(item) is Arrived else item for item in items)
-
-    def _empty_slot(self, items):
-        row, self._in_slot, self._row = self._row, None, None
-        if items is not _LANDED:  # it does not fit, or is no single array
-            lib.mdr_forget(self._chare._telpher_state, self._slot)
-        return Posted([row])
 
     def put(self, sequence, items):
         self.arrived[sequence] = items
