@@ -123,8 +123,8 @@ class Namespaces:
         self.name, self.folder = f"tpm{os.getpid()}", tempfile.mkdtemp()
         ssh = os.path.join(self.folder, "ssh")
         with open(ssh, "w", encoding="utf-8") as file:
-            file.write('#!/bin/sh\n# ssh -T -o BatchMode=yes HOST COMMAND\n'
-                       f'exec ip netns exec "{self.name}-${{4##*.}}" sh -c "$5"\n')
+            file.write('#!/bin/sh\n# ssh OPTION... HOST COMMAND\nwhile [ $# -gt 2 ]; do shift; done\n'
+                       f'exec ip netns exec "{self.name}-${{1##*.}}" sh -c "$2"\n')
         os.chmod(ssh, 0o755)
         self.env = {"PATH": self.folder + os.pathsep + os.environ["PATH"], "TELPHER_TRANSPORTS": "tcp"}
         self.ip(f"link add {self.name} type bridge", f"addr add 10.213.8.254/24 dev {self.name}", f"link set {self.name} up")

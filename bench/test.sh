@@ -425,6 +425,10 @@ models() {
         grep -q "\"figure\": $figure," "$dir/models.json" || die "no results of figure $figure"
     done
     grep -Eq '^\| latency \|( [0-9.]+ to [0-9.]+ \|){3,5}$' "$dir/out" || die "no Table 1"
+    if [ "$(id -u)" = 0 ] && ip netns list >/dev/null 2>&1 && unshare --net true 2>/dev/null; then
+        expect 0 unshare --net "$bench" models --hosts --figures 15 --edge 12 --steps 3 --ranks 2 --rounds 1 -d sim
+        grep -q '^Figure 15: .*between network namespaces' "$dir/out" || die "no figure between namespaces"
+    fi
     ! python3 -c 'import matplotlib' 2>/dev/null || {
         expect 0 "$bench" plot "$dir/models.json" -o "$dir/models.svg"
         grep -q 'Figure 15' "$dir/models.svg" || die "no panel"
