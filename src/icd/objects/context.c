@@ -73,6 +73,7 @@ context_free(struct _cl_context *ctx)
     for (uint32_t i = 0; i < ctx->device_count; i++) {
         tp_icd_drop(&ctx->devices[i]->obj);
     }
+    tp_map_fini(&ctx->sent_files);
     tp_free(ctx->devices);
     tp_free(ctx->properties);
     tp_free(ctx);

@@ -4,6 +4,7 @@
 #define TELPHER_ICD_OBJECTS_CONTEXT_H
 
 #include "base/container/list.h"
+#include "base/container/map.h"
 #include "icd/session/session.h"
 #include "wire/launch.h"
 
@@ -33,6 +34,8 @@ struct _cl_context {
     bool has_failed; /**< some event ended with an error: others may follow */
     _Atomic bool has_coherent; /**< had memory that host and devices use at once */
     struct tp_list link; /**< in tp_icd_contexts */
+    struct tp_map
+        sent_files; /**< included files, by the first bytes of their digests */
     uint64_t early_count; /**< early writes of its queues so far: blocking_write.c */
 };
 /** All contexts. Under the lock. */

@@ -16,7 +16,10 @@
 #include "base/hash.h"
 #include "base/text/include.h"
 #include "base/trace/log.h"
+#include "icd/copies/copies.h"
+#include "icd/icd.h"
 #include "icd/icd_int.h"
+#include "icd/objects/context.h"
 
 /** [bytes] of files that travel before the build; with more, the server asks for those that
  *  it does not have yet. */
@@ -243,6 +246,26 @@ tp_icd_includes_follow(struct tp_icd_includes *s)
 
 /* ---- results -------------------------------------------------------------------------------- */
 
+static uint64_t
+content_key(const struct tp_icd_named *n)
+{
+    uint64_t key;
+
+    memcpy(&key, n->digest, sizeof(key));
+    return key;
+}
+
+/** Notes that the servers of the context get a content. Without memory it is sent again. */
+static void
+note_sent(const struct tp_icd_includes *s, const struct tp_icd_named *n)
+{
+    struct _cl_context *ctx = s->program->ctx;
+
+    tp_icd_lock();
+    (void)tp_map_put(&ctx->sent_files, content_key(n), ctx);
+    tp_icd_unlock();
+}
+
 void
 tp_icd_includes_record(struct tp_icd_includes *s, const struct tp_icd_named *n,
                        bool content, struct tp_buf *out)
@@ -265,6 +288,28 @@ tp_icd_includes_record(struct tp_icd_includes *s, const struct tp_icd_named *n,
     }
     tp_wire_put_file(tail, &file);
     tp_buf_commit(out, tp_wire_file_size(&file));
+    if (file.has_content) {
+        note_sent(s, n);
+    }
+}
+
+/**
+ * True if the servers have a content already, or else ask for it. The second server of a
+ * session with copies must not need to: it gets what was kept.
+ */
+static bool
+was_sent(const struct tp_icd_includes *s, const struct tp_icd_named *n)
+{
+    const struct _cl_context *ctx = s->program->ctx;
+    bool sent;
+
+    tp_icd_lock();
+    sent = tp_map_get(&ctx->sent_files, content_key(n)) != NULL;
+    for (uint32_t i = 0; i < ctx->session_count; i++) {
+        sent = sent && !tp_icd_copies_are_kept(ctx->sessions[i]);
+    }
+    tp_icd_unlock();
+    return sent;
 }
 
 static void
@@ -281,7 +326,8 @@ find_first(struct tp_icd_includes *s, struct tp_buf *out)
         tp_icd_includes_folders(s);
     }
     for (size_t i = 0; i < s->count && !s->failed; i++) {
-        tp_icd_includes_record(s, &s->list[i], s->bytes <= INLINE_MAX, out);
+        tp_icd_includes_record(
+            s, &s->list[i], s->bytes <= INLINE_MAX && !was_sent(s, &s->list[i]), out);
     }
 }
 
