@@ -43,7 +43,7 @@ print_help(void)
            "Without ssh, there:\n"
            "  telpher keygen\n"
            "  telpherd --listen 0.0.0.0\n"
-           "and here, with a copy of there's ~/.telpher/key in the same place:\n"
+           "copy ~/.telpher/key from there to the same place here, and here:\n"
            "  telpher run -s HOST -- PROGRAM\n"
            "Four ranks of a program that uses libtelpher:\n"
            "  telpher launch -n 4 -- PROGRAM\n");

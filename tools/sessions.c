@@ -69,7 +69,8 @@ open_answer(const char *path, const char *request)
         connect(fd, (struct sockaddr *)&addr, sizeof(addr)) != 0 ||
         send(fd, request, strlen(request), MSG_NOSIGNAL) != (ssize_t)strlen(request) ||
         (answer = fdopen(fd, "r")) == NULL) {
-        failure("cannot ask telpherd at %s: %s; name its --control with --control",
+        failure("cannot ask telpherd at %s: %s; start telpherd with --control PATH and "
+                "give the same --control PATH here",
                 path, strerror(errno));
         if (fd >= 0) {
             (void)close(fd);

@@ -67,7 +67,8 @@ def request(path, line):
             while len(data) <= ANSWER_MAX and (more := s.recv(65536)):
                 data += more
     except OSError as error:
-        raise Failed(f"cannot ask telpherd at {path}: {error}; name its --control with --control") from None
+        raise Failed(f"cannot ask telpherd at {path}: {error}; start telpherd with --control PATH and "
+                     "give the same --control PATH here") from None
     text = data.decode("utf-8", "replace")
     lines = ["".join(c if c.isprintable() or c == "\t" else "?" for c in line) for line in text.split("\n")]
     if lines[0] != "ok":

@@ -155,11 +155,18 @@ class Request:
         return True
 
 
+def _checked(context, rank, any_too=False):
+    """The rank, if the job has it."""
+    if not (0 <= rank < context.size or (any_too and rank == ANY)):
+        raise error(lib.TELPHER_ERR_RANGE, f"there is no rank {rank}: this job has ranks 0 to {context.size - 1}")
+    return rank
+
+
 class Channel:
     """One end of an ordered channel with another rank; see telpher/channel.h."""
 
     def __init__(self, context, rank, number):
-        self.context, self.rank, self.number = context, rank, number
+        self.context, self.rank, self.number = context, _checked(context, rank), number
         out = ffi.new("telpher_channel **")
         check(lib.telpher_channel_open(context._raw, rank, number, out), context._raw)
         self._pointer = out[0]
@@ -207,16 +214,16 @@ class Window:
 
     def size(self, rank):
         """Bytes of a rank's memory in this window."""
-        return lib.telpher_win_size(self._raw, rank)
+        return lib.telpher_win_size(self._raw, _checked(self.context, rank))
 
     def put(self, rank, offset, source, tag=None):
         """Writes a buffer at @offset of @rank's memory; @tag: and notifies it. @return Request"""
         pointer, size, keep = address_of(source)
         request = ffi.new(_REQUEST)
         if tag is None:
-            status = lib.telpher_put(self._raw, rank, offset, pointer, size, ffi.NULL, request)
+            status = lib.telpher_put(self._raw, _checked(self.context, rank), offset, pointer, size, ffi.NULL, request)
         else:
-            status = lib.telpher_put_notify(self._raw, rank, offset, pointer, size, tag, ffi.NULL, request)
+            status = lib.telpher_put_notify(self._raw, _checked(self.context, rank), offset, pointer, size, tag, ffi.NULL, request)
         check(status, self.context._raw)
         return Request(self.context, request[0], (self, keep), size if status == 0 else None)
 
@@ -224,13 +231,13 @@ class Window:
         """Reads from @offset of @rank's memory into a buffer. @return Request"""
         pointer, size, keep = address_of(destination, writable=True)
         request = ffi.new(_REQUEST)
-        status = check(lib.telpher_get(self._raw, rank, offset, pointer, size, ffi.NULL, request),
+        status = check(lib.telpher_get(self._raw, _checked(self.context, rank), offset, pointer, size, ffi.NULL, request),
                        self.context._raw)
         return Request(self.context, request[0], (self, keep), size if status == 0 else None)
 
     def notify(self, rank, tag):
         """Notifies a rank after the puts to it before."""
-        check(lib.telpher_notify(self._raw, rank, tag), self.context._raw)
+        check(lib.telpher_notify(self._raw, _checked(self.context, rank), tag), self.context._raw)
 
     def test(self, tag, count=1):
         """Whether @count notifications with @tag have come; if so, they are used up."""
@@ -244,7 +251,7 @@ class Window:
 
     def flush(self, rank=ANY, timeout=None):
         """Waits until this rank's puts are in the memory of @rank."""
-        check(_wait(timeout, lambda ns: lib.telpher_win_flush(self._raw, rank, ns)), self.context._raw)
+        check(_wait(timeout, lambda ns: lib.telpher_win_flush(self._raw, _checked(self.context, rank, True), ns)), self.context._raw)
 
 
 class Context:
@@ -317,7 +324,7 @@ class Context:
 
     def transport(self, rank):
         """Name of the transport that reaches a rank: "shm"."""
-        return ffi.string(lib.telpher_context_transport(self._raw, rank)).decode()
+        return ffi.string(lib.telpher_context_transport(self._raw, _checked(self, rank))).decode()
 
     def progress(self):
         """Progresses all operations, without waiting. @return number of events"""

@@ -99,6 +99,9 @@ class Ranks(unittest.TestCase):
     def test_wrong_use_is_told(self):
         with self.assertRaisesRegex(telpher.Error, "RANGE"):
             job.channel(99)
+        for wrong in (-1, job.size):
+            with self.assertRaisesRegex(telpher.Error, f"RANGE: there is no rank {wrong}: this job has ranks 0 to 1"):
+                job.channel(wrong)
         channel = job.channel(self.other, 104)
         with self.assertRaisesRegex(telpher.Error, "EXISTS"):
             job.channel(self.other, 104)

@@ -80,6 +80,9 @@ each_error_has_a_text(void **state)
     void *ptr = NULL;
 
     (void)state;
+    assert_int_equal(telpher_channel_open(ctx, TELPHER_ANY_RANK, 2, &channel),
+                     TELPHER_ERR_RANGE);
+    assert_says(ctx, "there is no rank 4294967295: this job has ranks 0 to");
     assert_int_equal(telpher_channel_open(ctx, 7, 2, &channel), TELPHER_ERR_RANGE);
     assert_says(ctx, "no rank 7");
     assert_int_equal(telpher_channel_open(ctx, 0, 2, &channel), TELPHER_OK);

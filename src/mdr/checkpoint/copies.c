@@ -22,6 +22,7 @@ read_file(telpher_mdr *mdr, const char *path, telpher_msg_buffer *ret_content)
     struct stat info = {0};
     void *data = NULL;
 
+    errno = 0;
     if (in != NULL && fstat(fileno(in), &info) == 0 && info.st_size > 0) {
         data = malloc((size_t)info.st_size);
     }
@@ -35,7 +36,7 @@ read_file(telpher_mdr *mdr, const char *path, telpher_msg_buffer *ret_content)
     }
     if (data == NULL) {
         return tp_mdr_error(mdr, TELPHER_ERR_IO, "cannot read %s: %s", path,
-                            strerror(errno));
+                            errno != 0 ? strerror(errno) : "it is empty or cut short");
     }
     *ret_content = (telpher_msg_buffer){.data = data, .len = (size_t)info.st_size};
     return TELPHER_OK;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Connections between ranks: connect, accept, hello, close. */
+#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/tcp.h>
@@ -254,6 +255,17 @@ tp_tcp_net_read_unauthenticated(struct tcp_net *n)
     }
 }
 
+static const char *
+print_address(const union tp_tcp_sockaddr *a, char ret_text[INET6_ADDRSTRLEN])
+{
+    const void *ip = a->any.sa_family == AF_INET6 ? (const void *)&a->in6.sin6_addr
+                                                  : (const void *)&a->in.sin_addr;
+
+    return inet_ntop(a->any.sa_family, ip, ret_text, INET6_ADDRSTRLEN) != NULL
+               ? ret_text
+               : "an unknown address";
+}
+
 bool
 tp_tcp_net_greet(struct tcp_conn *c, const struct tp_tcp_hello *hello)
 {
@@ -264,8 +276,12 @@ tp_tcp_net_greet(struct tcp_conn *c, const struct tp_tcp_hello *hello)
     if (memcmp(hello->magic, TP_TCP_HELLO_MAGIC, sizeof(hello->magic)) != 0 ||
         !tp_random_equal(&hello->job, &n->params.job, sizeof(hello->job)) ||
         hello->to != n->params.rank || hello->from >= n->params.size) {
-        tp_warn("tcp", "rejected connection to rank %u: bad job id or rank",
-                n->params.rank);
+        char from[INET6_ADDRSTRLEN];
+
+        tp_warn("tcp",
+                "rank %u refused a connection of %s whose greeting names another job "
+                "or rank",
+                n->params.rank, print_address(&c->address, from));
         return false;
     }
     peer = tp_tcp_net_peer(n, hello->from);

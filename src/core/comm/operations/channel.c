@@ -201,6 +201,12 @@ telpher_channel_open(telpher_context *ctx, uint32_t rank, uint32_t id,
                              "opening channel %u to rank %u: ids are below %u", id,
                              rank, 1u << TP_COMM_ID_BITS);
     }
+    if (rank >= ctx->size) { /* TELPHER_ANY_RANK, too: a channel has one peer */
+        return tp_comm_error(ctx, TELPHER_ERR_RANGE,
+                             "opening channel %u: there is no rank %u: this job has "
+                             "ranks 0 to %u",
+                             id, rank, ctx->size - 1);
+    }
     peer = tp_comm_peer_get(ctx, rank, &status);
     ch = peer != NULL ? get_channel(peer, id) : NULL;
     if (ch == NULL) {
