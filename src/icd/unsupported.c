@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Entry points for features that this version lacks: pipes, queues on devices, native kernels. Each returns the error that the specification requires when
+ * Entry points for features that this version lacks: pipes, queues on devices, native kernels,
+ * release callbacks of programs. Each returns the error that the specification requires when
  * queries (device.c) report no support.
  */
 #include "icd/icd.h"

@@ -258,7 +258,7 @@ telpher_status tp_rma_races_create(struct tp_rma_run *run);
 telpher_status tp_rma_races_check_kernel(const telpher_rma_kernel *kernel, char *text,
                                          size_t size);
 void tp_rma_races_destroy(struct tp_rma_races *races);
-/** A call of the rank reads or writes for all lanes together. */
+/** Records an access that a library call makes for all lanes of the rank. */
 void tp_rma_races_access(struct tp_rma_rank *rank, const void *at, size_t len,
                          bool write, const char *where);
 /** The rank's lanes have arrived at a barrier of theirs. */

@@ -183,7 +183,7 @@ begin_broker(void)
     b->device_count = 3;
     tp_list_init(&b->conns);
     tp_list_init(&b->sessions);
-    tp_list_init(&b->handshakes);
+    tp_list_init(&b->helpers);
     tp_buf_init(&b->facts, 0);
     require(tp_buf_append(&b->facts, facts, sizeof(facts)) == TELPHER_OK);
     memset(b->cookie, 7, sizeof(b->cookie));
@@ -226,7 +226,7 @@ end_broker(void)
     for (size_t i = 0; i < CHILDREN; i++) {
         children[i].ended = true;
     }
-    tp_broker_handshakes_end(&broker, true);
+    tp_broker_helpers_end(&broker, true);
     tp_broker_sessions_end(&broker);
     for (size_t i = 0; i < CHILDREN; i++) {
         require(children[i].pid == 0);

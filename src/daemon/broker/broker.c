@@ -156,7 +156,7 @@ close_all(struct tp_broker *b)
         tp_broker_conn_close(
             b, tp_list_entry(tp_list_first(&b->conns), struct tp_broker_conn, link));
     }
-    tp_broker_handshakes_end(b, true);
+    tp_broker_helpers_end(b, true);
     tp_broker_sessions_end(b);
     tp_broker_watch_close(b, &b->signals);
     tp_buf_fini(&b->facts);
@@ -219,7 +219,7 @@ tp_broker_run(const struct tp_daemon_options *options)
     tp_list_init(&b->conns);
     tp_list_init(&b->requests);
     tp_list_init(&b->sessions);
-    tp_list_init(&b->handshakes);
+    tp_list_init(&b->helpers);
     tp_buf_init(&b->facts, 0);
     b->probe.out.fd = -1;
     b->signals.fd = -1;

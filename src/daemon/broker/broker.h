@@ -86,7 +86,7 @@ struct tp_broker {
     struct tp_broker_totals *totals; /**< of users, for the metrics; NULL: none yet */
     struct tp_list conns;
     size_t unauthenticated_count; /**< unauthenticated connections */
-    struct tp_list handshakes; /**< handshake processes and relays */
+    struct tp_list helpers; /**< handshake processes and relays */
     size_t relay_count; /**< of them, relays */
     size_t shaking_count; /**< connections whose handshake is under way */
     struct tp_list sessions;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Fails the commands that wait for a failed event. OpenCL leaves this to the driver, but
- * NVIDIA's sometimes completes a command whose wait list has failed. Kept is only what waits
+ * NVIDIA's sometimes completes a command whose wait list has failed. Wait lists are kept only
  * while a user event is open: without one, no command waits for a failure that the driver
  * does not cause itself.
  */

@@ -61,7 +61,8 @@ is_reading(const struct _cl_command_queue *q)
            tp_list_entry(first, struct _cl_event, open_link)->seq <= q->read_seq;
 }
 
-/** True while a read or a map that the queue's next command follows may be in progress. */
+/** True while a read or map may be in progress that the queue's next command comes after (in
+ *  order, or by an event). */
 static bool
 follows_read(const struct _cl_command_queue *q)
 {
@@ -118,7 +119,7 @@ set_early(struct _cl_command_queue *q, struct _cl_event *ev)
     q->bare_seq = 0; /* the new event covers that write, too */
     if (before != NULL) {
         before->is_early = false;
-        tp_icd_event_unneed(before);
+        tp_icd_event_unkeep_if_idle(before);
     }
 }
 

@@ -77,7 +77,7 @@ tp_icd_copies_keep_sink(struct tp_icd_session *session, struct tp_icd_sink *sink
 {
     struct tp_icd_copies *c = session->copies;
 
-    if (c == NULL || tp_icd_is_servers(sink->transfer)) {
+    if (c == NULL || tp_icd_server_chose(sink->transfer)) {
         return false;
     }
     tp_list_for_each_entry(struct tp_copies_entry, e, &c->log, link) {

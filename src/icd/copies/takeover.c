@@ -51,8 +51,8 @@ move_event(struct tp_icd_session *to, struct _cl_event *ev)
         tp_icd_expect(to);
     }
     if (ev->subscribed) {
-        tp_icd_session_count_told(ev->session, -1);
-        tp_icd_session_count_told(to, 1);
+        tp_icd_session_count_subscribed(ev->session, -1);
+        tp_icd_session_count_subscribed(to, 1);
     }
     if (ev->has_content) {
         tp_icd_session_count_content(ev->session, -1);

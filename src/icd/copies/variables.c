@@ -153,7 +153,11 @@ take_sign(struct scan *s, char c)
     bool is_function = d->has_parenthesis && !d->has_value;
 
     if (c == '(' || c == ')') {
-        s->parentheses += c == '(' ? 1U : s->parentheses != 0 ? UINT32_MAX : 0U;
+        if (c == '(') {
+            s->parentheses++;
+        } else if (s->parentheses != 0) {
+            s->parentheses--;
+        }
         if (s->attribute != 0) {
             s->attribute = s->parentheses == 0 ? 0 : s->attribute;
         } else {
@@ -178,7 +182,11 @@ take_sign(struct scan *s, char c)
 static void
 take_inner_sign(struct scan *s, char c)
 {
-    s->braces += c == '{' ? 1U : c == '}' ? UINT32_MAX : 0U;
+    if (c == '{') {
+        s->braces++;
+    } else if (c == '}') {
+        s->braces--;
+    }
     if (s->braces == 0 && s->d.has_parenthesis && !s->d.has_value) {
         memset(&s->d, 0, sizeof(s->d)); /* the end of a function */
     }

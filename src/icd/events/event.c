@@ -145,11 +145,11 @@ tp_icd_event_give(struct _cl_event *ev, cl_event *ret_event)
             tp_icd_event_subscribe(ev); /* with profiling: DONE brings the stamps */
         }
     }
-    tp_icd_event_unneed(ev);
+    tp_icd_event_unkeep_if_idle(ev);
 }
 
 void
-tp_icd_event_unneed(struct _cl_event *ev)
+tp_icd_event_unkeep_if_idle(struct _cl_event *ev)
 {
     if (!is_needed(ev)) {
         tp_icd_event_unkeep(ev);
@@ -176,7 +176,7 @@ tp_icd_event_set_barrier(struct _cl_event *ev)
     }
     if (before != NULL) { /* the new one waits for it */
         stop_barrier(before);
-        tp_icd_event_unneed(before);
+        tp_icd_event_unkeep_if_idle(before);
     }
     ev->is_barrier = true;
     ev->queue->barrier = ev;
@@ -191,7 +191,7 @@ tp_icd_event_forget_barrier(struct _cl_command_queue *q)
     ev = q->barrier;
     if (ev != NULL) {
         stop_barrier(ev);
-        tp_icd_event_unneed(ev);
+        tp_icd_event_unkeep_if_idle(ev);
     }
     tp_icd_unlock();
 }

@@ -74,7 +74,7 @@ void tp_icd_event_give(struct _cl_event *ev, cl_event *ret_event);
 /** Creates a user event with refs 1; NULL: no memory. Under the lock. */
 struct _cl_event *tp_icd_user_event(struct _cl_context *ctx);
 /** Drops the library's hold on an event, unless it still needs it. Under the lock. */
-void tp_icd_event_unneed(struct _cl_event *ev);
+void tp_icd_event_unkeep_if_idle(struct _cl_event *ev);
 /** Appends SUBSCRIBE unless subscribed or ended; implies expect until it ends. Under the lock. */
 void tp_icd_event_subscribe(struct _cl_event *ev);
 /** Records that its command carries NOTIFY, before or after it is sent. Under the lock. */

@@ -211,7 +211,7 @@ tp_icd_event_on_done(struct _cl_event *ev, const struct tp_wire_done *msg)
         return; /* a duplicate: the first DONE is valid */
     }
     if (ev->subscribed) {
-        tp_icd_session_count_told(ev->session, -1);
+        tp_icd_session_count_subscribed(ev->session, -1);
     }
     take_stamps(ev, &msg->stamps);
     if (ev->ended) { /* only the stamps were missing */

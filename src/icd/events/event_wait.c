@@ -14,7 +14,7 @@ tp_icd_event_set_told(struct _cl_event *ev)
 {
     if (!ev->subscribed) {
         ev->subscribed = true;
-        tp_icd_session_count_told(ev->session, 1);
+        tp_icd_session_count_subscribed(ev->session, 1);
     }
 }
 

@@ -247,7 +247,7 @@ tp_icd_session_set_dirty(struct tp_icd_session *session)
 }
 
 void
-tp_icd_session_count_told(struct tp_icd_session *session, int by)
+tp_icd_session_count_subscribed(struct tp_icd_session *session, int by)
 {
     (void)session, (void)by;
 }

@@ -96,7 +96,7 @@ expect_transfer(struct tp_icd_incoming *in, struct tp_icd_session *session,
 {
     telpher_status status;
 
-    if (size == 0 || size > INCOMING_MAX || !tp_icd_is_servers(transfer)) {
+    if (size == 0 || size > INCOMING_MAX || !tp_icd_server_chose(transfer)) {
         return TELPHER_ERR_PROTO;
     }
     in->size = size;

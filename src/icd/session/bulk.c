@@ -77,7 +77,7 @@ find_sink(struct tp_icd_session *session, uint64_t transfer)
     struct tp_icd_sink *sink = tp_map_get(&session->bulk.sinks, transfer);
     bool late = false;
 
-    while (sink == NULL && tp_icd_is_servers(transfer) && !session->lost && !late) {
+    while (sink == NULL && tp_icd_server_chose(transfer) && !session->lost && !late) {
         const struct timespec limit =
             tp_clock_timespec(tp_clock_realtime_ns() + ANNOUNCE_S * TP_CLOCK_S);
         int error = pthread_cond_timedwait(&session->bulk.more, &tp_icd.lock, &limit);
@@ -165,7 +165,7 @@ on_data_end(void *arg, uint64_t transfer, uint64_t offset, uint32_t len)
     sink->got = offset + len;
     status = sink->ended;
     ended = status != TELPHER_OK || sink->got == sink->size;
-    large = sink->size >= ACKNOWLEDGED_MIN || tp_icd_is_servers(transfer);
+    large = sink->size >= ACKNOWLEDGED_MIN || tp_icd_server_chose(transfer);
     if (ended && status == TELPHER_OK) {
         kept = tp_icd_copies_keep_sink(session, sink);
     }
@@ -700,7 +700,7 @@ tp_icd_bulk_move(struct tp_icd_session *from)
     uint64_t id;
 
     while (tp_map_next(&bulk->sinks, &cursor, &id, (void **)&sink)) {
-        if (tp_icd_is_servers(id) || sink->ended != TELPHER_OK) {
+        if (tp_icd_server_chose(id) || sink->ended != TELPHER_OK) {
             continue;
         }
         tp_map_remove(&bulk->sinks, id);

@@ -127,7 +127,7 @@ telpher_status tp_icd_sink_add(struct tp_icd_session *session,
                                struct tp_icd_sink *sink);
 /** True for a transfer id that the server chose: docs/protocol.md 5. */
 static inline bool
-tp_icd_is_servers(uint64_t transfer)
+tp_icd_server_chose(uint64_t transfer)
 {
     return (transfer >> 55 & 1) != 0;
 }

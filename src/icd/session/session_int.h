@@ -179,7 +179,7 @@ telpher_status tp_icd_session_add_event(struct tp_icd_session *session,
                                         struct _cl_event *ev);
 void tp_icd_session_remove_event(struct tp_icd_session *session, struct _cl_event *ev);
 /** Counts an event whose DONE will arrive (+1) or has arrived (-1). Lock held. */
-void tp_icd_session_count_told(struct tp_icd_session *session, int by);
+void tp_icd_session_count_subscribed(struct tp_icd_session *session, int by);
 /** Counts an event that begins (+1) or ends (-1) to have content under way. Lock held. */
 void tp_icd_session_count_content(struct tp_icd_session *session, int by);
 /** True if some event has content under way. Lock held. */

@@ -191,7 +191,7 @@ tp_icd_unexpect(struct tp_icd_session *session)
 }
 
 void
-tp_icd_session_count_told(struct tp_icd_session *session, int by)
+tp_icd_session_count_subscribed(struct tp_icd_session *session, int by)
 {
     session->subscribed += (unsigned)by;
     if (by > 0 && session->subscribed == SUBSCRIBED_MAX + 1) {

@@ -56,7 +56,7 @@ write_line(struct tp_rma_link *l, const telpher_rma_command *c, const void *besi
     l->pushed++;
 }
 
-/* Others have as much credit as there are of these. */
+/* Keeps a command until the grid runs; senders' credits bound how many. */
 static void
 keep(struct tp_rma_link *l, const telpher_rma_command *c, const void *beside,
      size_t len)
@@ -232,8 +232,8 @@ tp_rma_link_group(struct tp_rma_run *run, const struct tp_rma_group *group)
 
 /* ---- windows ---- */
 
-/* Where a part is, for the GPUs of this process, and how long. Of one that they do not reach
- * the address's rest by 8, which a GPU looks at. */
+/* A part's address as this process's GPUs reach it, and its length. If they cannot, the address
+ * modulo 8, by which a GPU tells how it is aligned. */
 static void
 find_part(const struct tp_rma_run *run, const struct tp_rma_window *window, uint32_t i,
           uint64_t ret_part[2])

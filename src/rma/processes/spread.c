@@ -119,7 +119,7 @@ tp_rma_spread_tell(struct tp_rma_remote *r, const struct tp_rma_group *group,
 
 static void look(struct tp_rma_remote *r, struct tp_rma_group *group);
 
-/* Points the slots of other processes' members into the received bodies. */
+/* Clears the slots of other processes' members, and frees the received bodies. */
 static void
 forget_came(struct tp_rma_spread *s, struct tp_rma_group *group)
 {

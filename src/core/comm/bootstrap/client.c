@@ -8,27 +8,27 @@
 enum { READ = 4096 };
 
 bool
-tp_bootstrap_client_open(struct tp_bootstrap_client *g, int fd, tp_ns deadline)
+tp_bootstrap_client_open(struct tp_bootstrap_client *client, int fd, tp_ns deadline)
 {
-    *g = (struct tp_bootstrap_client){.deadline = deadline};
-    if (tp_builtin_transports[0]->adopt(fd, &g->conn) != TELPHER_OK) {
+    *client = (struct tp_bootstrap_client){.deadline = deadline};
+    if (tp_builtin_transports[0]->adopt(fd, &client->conn) != TELPHER_OK) {
         return false;
     }
-    tp_buf_init(&g->in, TP_BOOTSTRAP_PART_MAX + 2 * READ);
-    g->sent = sizeof(g->head);
+    tp_buf_init(&client->in, TP_BOOTSTRAP_PART_MAX + 2 * READ);
+    client->sent = sizeof(client->head);
     return true;
 }
 
 void
-tp_bootstrap_client_close(struct tp_bootstrap_client *g)
+tp_bootstrap_client_close(struct tp_bootstrap_client *client)
 {
-    tp_conn_destroy(g->conn);
-    tp_buf_fini(&g->in);
-    *g = (struct tp_bootstrap_client){0};
+    tp_conn_destroy(client->conn);
+    tp_buf_fini(&client->in);
+    *client = (struct tp_bootstrap_client){0};
 }
 
 bool
-tp_bootstrap_client_read(struct tp_bootstrap_client *g)
+tp_bootstrap_client_read(struct tp_bootstrap_client *client)
 {
     telpher_status status;
 
@@ -36,57 +36,61 @@ tp_bootstrap_client_read(struct tp_bootstrap_client *g)
         size_t got = 0;
         uint8_t *tail;
 
-        if (tp_buf_reserve(&g->in, READ, &tail) != TELPHER_OK) {
+        if (tp_buf_reserve(&client->in, READ, &tail) != TELPHER_OK) {
             return false;
         }
-        status = g->conn->ops->recv(g->conn, tail, READ, &got);
-        tp_buf_commit(&g->in, status == TELPHER_OK ? got : 0);
+        status = client->conn->ops->recv(client->conn, tail, READ, &got);
+        tp_buf_commit(&client->in, status == TELPHER_OK ? got : 0);
     } while (status == TELPHER_OK);
     return status == TELPHER_ERR_AGAIN;
 }
 
 size_t
-tp_bootstrap_client_part(const struct tp_bootstrap_client *g)
+tp_bootstrap_client_part(const struct tp_bootstrap_client *client)
 {
     uint32_t len;
 
-    if (!g->known || tp_buf_len(&g->in) < sizeof(len)) {
+    if (!client->known || tp_buf_len(&client->in) < sizeof(len)) {
         return 0;
     }
-    memcpy(&len, tp_buf_data(&g->in), sizeof(len));
-    return tp_buf_len(&g->in) >= sizeof(len) + len ? sizeof(len) + len : 0;
+    memcpy(&len, tp_buf_data(&client->in), sizeof(len));
+    return tp_buf_len(&client->in) >= sizeof(len) + len ? sizeof(len) + len : 0;
 }
 
 void
-tp_bootstrap_client_answer(struct tp_bootstrap_client *g, telpher_status status,
+tp_bootstrap_client_answer(struct tp_bootstrap_client *client, telpher_status status,
                            const void *body, size_t len)
 {
-    g->head = (struct tp_bootstrap_server_answer){.status = status, .len = len};
-    g->body = body;
-    g->sent = 0;
+    client->head = (struct tp_bootstrap_server_answer){.status = status, .len = len};
+    client->body = body;
+    client->sent = 0;
 }
 
 bool
-tp_bootstrap_client_is_sending(const struct tp_bootstrap_client *g)
+tp_bootstrap_client_is_sending(const struct tp_bootstrap_client *client)
 {
-    return g->conn != NULL && g->sent < sizeof(g->head) + g->head.len;
+    return client->conn != NULL &&
+           client->sent < sizeof(client->head) + client->head.len;
 }
 
 bool
-tp_bootstrap_client_push(struct tp_bootstrap_client *g)
+tp_bootstrap_client_push(struct tp_bootstrap_client *client)
 {
-    while (tp_bootstrap_client_is_sending(g)) {
-        bool in_head = g->sent < sizeof(g->head);
-        size_t at = in_head ? g->sent : g->sent - sizeof(g->head), sent = 0;
+    while (tp_bootstrap_client_is_sending(client)) {
+        bool in_head = client->sent < sizeof(client->head);
+        size_t at = in_head ? client->sent : client->sent - sizeof(client->head),
+               sent = 0;
         struct iovec iov = {
-            (uint8_t *)(uintptr_t)(in_head ? (const void *)&g->head : g->body) + at,
-            (in_head ? sizeof(g->head) : (size_t)g->head.len) - at};
-        telpher_status status = g->conn->ops->send(g->conn, &iov, 1, &sent);
+            (uint8_t *)(uintptr_t)(in_head ? (const void *)&client->head
+                                           : client->body) +
+                at,
+            (in_head ? sizeof(client->head) : (size_t)client->head.len) - at};
+        telpher_status status = client->conn->ops->send(client->conn, &iov, 1, &sent);
 
         if (status != TELPHER_OK) {
             return status == TELPHER_ERR_AGAIN;
         }
-        g->sent += sent;
+        client->sent += sent;
     }
     return true;
 }

@@ -6,7 +6,7 @@
 #include "core/session/proof.h"
 #include "daemon/broker/broker.h"
 
-struct tp_broker_handshake;
+struct tp_broker_helper;
 struct tp_broker_session;
 
 enum tp_broker_conn_state {
@@ -27,7 +27,7 @@ struct tp_broker_conn {
     struct tp_list link; /**< broker->conns */
     enum tp_broker_conn_state state;
     bool wants_cookie, wants_tls;
-    struct tp_broker_handshake *handshake; /**< SHAKING: the handshake process */
+    struct tp_broker_helper *handshake; /**< SHAKING: the handshake process */
     struct tp_conn *tls; /**< the connection with TLS or checksums; NULL = plain */
     char who[TP_TLS_WHO_BYTES]; /**< with TLS: the key or certificate of the client */
     uint8_t clear[TP_WIRE_PREFACE_BYTES]; /**< with TLS: preface received in clear */

@@ -45,7 +45,7 @@ log_rejection(const char *text)
 
 /* Detaches the connection from its handshake. @return the connection, or NULL */
 static struct tp_broker_conn *
-release_conn(struct tp_broker_handshake *handshake)
+release_conn(struct tp_broker_helper *handshake)
 {
     struct tp_broker_conn *c = handshake->conn;
 
@@ -59,8 +59,8 @@ release_conn(struct tp_broker_handshake *handshake)
 static void
 handshake_ready(struct tp_broker *b, struct tp_broker_watch *w, uint32_t events)
 {
-    struct tp_broker_handshake *handshake =
-        tp_container_of(w, struct tp_broker_handshake, control);
+    struct tp_broker_helper *handshake =
+        tp_container_of(w, struct tp_broker_helper, control);
     struct tp_daemon_handshake_answer answer = {.status = TELPHER_ERR_PEER_LOST};
     const struct iovec iov = {&answer, sizeof(answer)};
     struct tp_broker_conn *c = release_conn(handshake);
@@ -92,9 +92,9 @@ handshake_ready(struct tp_broker *b, struct tp_broker_watch *w, uint32_t events)
 static void
 close_oldest(struct tp_broker *b)
 {
-    tp_list_for_each(pos, &b->handshakes) {
+    tp_list_for_each(pos, &b->helpers) {
         struct tp_broker_conn *c =
-            tp_list_entry(pos, struct tp_broker_handshake, link)->conn;
+            tp_list_entry(pos, struct tp_broker_helper, link)->conn;
 
         if (c != NULL) {
             tp_info(
@@ -109,7 +109,7 @@ close_oldest(struct tp_broker *b)
 
 /* Starts the process; its request and the client's socket wait in the socket pair. */
 static telpher_status
-start_process(struct tp_broker *b, struct tp_broker_handshake *handshake,
+start_process(struct tp_broker *b, struct tp_broker_helper *handshake,
               const uint8_t *session_key)
 {
     struct tp_daemon_handshake_ask ask = {.deadline_ns = handshake->conn->deadline,
@@ -145,7 +145,7 @@ telpher_status
 tp_broker_handshake_start(struct tp_broker *b, struct tp_broker_conn *c,
                           const uint8_t *session_key)
 {
-    struct tp_broker_handshake *handshake = tp_zalloc(sizeof(*handshake), "handshake");
+    struct tp_broker_helper *handshake = tp_zalloc(sizeof(*handshake), "handshake");
     telpher_status status;
 
     if (handshake == NULL) {
@@ -163,14 +163,14 @@ tp_broker_handshake_start(struct tp_broker *b, struct tp_broker_conn *c,
         return status;
     }
     c->handshake = handshake;
-    tp_list_push_back(&b->handshakes, &handshake->link);
+    tp_list_push_back(&b->helpers, &handshake->link);
     return status;
 }
 
 void
 tp_broker_handshake_cancel(struct tp_broker *b, struct tp_broker_conn *c)
 {
-    struct tp_broker_handshake *handshake = c->handshake;
+    struct tp_broker_helper *handshake = c->handshake;
 
     if (c->state == TP_BROKER_SHAKING) {
         b->shaking_count--;
@@ -184,7 +184,7 @@ tp_broker_handshake_cancel(struct tp_broker *b, struct tp_broker_conn *c)
 
 /* Removes a handshake whose process has been reaped. */
 static void
-remove_handshake(struct tp_broker *b, struct tp_broker_handshake *handshake)
+remove_handshake(struct tp_broker *b, struct tp_broker_helper *handshake)
 {
     if (handshake->control.fd >= 0) {
         handshake_ready(b, &handshake->control, 0); /* read its answer, if any */
@@ -195,10 +195,9 @@ remove_handshake(struct tp_broker *b, struct tp_broker_handshake *handshake)
 }
 
 void
-tp_broker_handshakes_reap(struct tp_broker *b)
+tp_broker_helpers_reap(struct tp_broker *b)
 {
-    tp_list_for_each_entry_safe(struct tp_broker_handshake, handshake, &b->handshakes,
-                                link) {
+    tp_list_for_each_entry_safe(struct tp_broker_helper, handshake, &b->helpers, link) {
         if (waitpid(handshake->pid, NULL, WNOHANG) > 0) {
             remove_handshake(b, handshake);
         }
@@ -206,10 +205,9 @@ tp_broker_handshakes_reap(struct tp_broker *b)
 }
 
 void
-tp_broker_handshakes_end(struct tp_broker *b, bool relays)
+tp_broker_helpers_end(struct tp_broker *b, bool relays)
 {
-    tp_list_for_each_entry_safe(struct tp_broker_handshake, handshake, &b->handshakes,
-                                link) {
+    tp_list_for_each_entry_safe(struct tp_broker_helper, handshake, &b->helpers, link) {
         if (handshake->relays && !relays) {
             continue;
         }

@@ -8,9 +8,9 @@
 struct tp_broker_conn;
 struct tp_broker_session;
 
-/** A process for one connection: does its TLS handshake, or relays it. */
-struct tp_broker_handshake {
-    struct tp_list link; /**< broker->handshakes, until the process has ended */
+/** A helper: a process for one connection, which does its TLS handshake or relays it. */
+struct tp_broker_helper {
+    struct tp_list link; /**< broker->helpers, until the process has ended */
     struct tp_broker_watch control; /**< our end of the pair; -1 for a relay */
     pid_t pid;
     bool relays;
@@ -31,10 +31,10 @@ telpher_status tp_broker_handshake_start(struct tp_broker *b, struct tp_broker_c
                                          const uint8_t *session_key);
 /** Detaches a connection that closes from its handshake process. */
 void tp_broker_handshake_cancel(struct tp_broker *b, struct tp_broker_conn *c);
-/** Reaps handshake processes that have ended. */
-void tp_broker_handshakes_reap(struct tp_broker *b);
+/** Reaps helpers that have ended. */
+void tp_broker_helpers_reap(struct tp_broker *b);
 /** Kills all handshake processes, and relays if @p relays. */
-void tp_broker_handshakes_end(struct tp_broker *b, bool relays);
+void tp_broker_helpers_end(struct tp_broker *b, bool relays);
 /** Starts the handshake program; @p fd becomes TP_CONTROL_FD. */
 telpher_status tp_broker_spawn_handshake(struct tp_broker *b, int fd, pid_t *ret_pid,
                                          struct tp_error *err);

@@ -42,19 +42,19 @@ start_process(struct tp_broker *b, struct tp_broker_conn *c, pid_t *ret_pid)
 }
 
 static void
-add_entry(struct tp_broker *b, struct tp_broker_handshake *entry)
+add_entry(struct tp_broker *b, struct tp_broker_helper *entry)
 {
     entry->control.fd = -1;
     entry->relays = true;
     tp_list_init(&entry->link);
-    tp_list_push_back(&b->handshakes, &entry->link);
+    tp_list_push_back(&b->helpers, &entry->link);
     b->relay_count++;
 }
 
 telpher_status
 tp_broker_relay_restore(struct tp_broker *b, pid_t pid)
 {
-    struct tp_broker_handshake *entry = tp_zalloc(sizeof(*entry), "relay");
+    struct tp_broker_helper *entry = tp_zalloc(sizeof(*entry), "relay");
 
     if (entry == NULL) {
         return TELPHER_ERR_NO_MEMORY;
@@ -67,7 +67,7 @@ tp_broker_relay_restore(struct tp_broker *b, pid_t pid)
 telpher_status
 tp_broker_relay_start(struct tp_broker *b, struct tp_broker_conn *c)
 {
-    struct tp_broker_handshake *entry = tp_zalloc(sizeof(*entry), "relay");
+    struct tp_broker_helper *entry = tp_zalloc(sizeof(*entry), "relay");
     telpher_status status;
 
     if (entry == NULL) {

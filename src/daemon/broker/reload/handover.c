@@ -160,7 +160,7 @@ put_all(struct tp_broker *b, struct tp_buf *out)
     tp_list_for_each_entry(struct tp_broker_conn, c, &b->conns, link) {
         ok = ok && put_conn(c, out);
     }
-    tp_list_for_each_entry(struct tp_broker_handshake, h, &b->handshakes, link) {
+    tp_list_for_each_entry(struct tp_broker_helper, h, &b->helpers, link) {
         ok = ok && put(out, RECORD_RELAY, &h->pid, sizeof(h->pid), NULL, 0);
     }
     return ok;

@@ -169,7 +169,7 @@ take_turn(struct tp_broker *b)
     }
     tp_broker_requests_close(b);
     tp_broker_probe_stop(b);
-    tp_broker_handshakes_end(b, false);
+    tp_broker_helpers_end(b, false);
     execute(b);
     tp_list_for_each_entry_safe(struct tp_broker_conn, c, &b->conns, link) {
         if (c->tls != NULL) {

@@ -499,7 +499,7 @@ tp_broker_reap(struct tp_broker *b)
         tp_broker_probe_ended(b, wait_status);
     }
     tp_broker_reload_reap(b);
-    tp_broker_handshakes_reap(b);
+    tp_broker_helpers_reap(b);
     tp_list_for_each_entry_safe(struct tp_broker_session, s, &b->sessions, link) {
         while (s->pid != 0 &&
                waitpid(s->pid, &wait_status, WNOHANG | WUNTRACED | WCONTINUED) > 0) {
