@@ -56,6 +56,9 @@
 #endif
 
 /*
+ * All processes of a call must use the same form of MPI's, whatever memory each has: so the blocking
+ * call is MPI's non-blocking one everywhere.
+ *
  * COLLECTIVE(name, its non-blocking form, parameters, buffers (two, or one twice), the first
  * stage, the second, arguments as the program gives them, arguments with A and B)
  */
@@ -73,7 +76,7 @@
         struct tp_mpidev_op *op;                                                       \
         int error;                                                                     \
                                                                                        \
-        if (tp_mpidev_is_plain(first) && tp_mpidev_is_plain(second)) {                 \
+        if (tp_mpidev_context == NULL) {                                               \
             return PMPI_##name(UNPACK plain);                                          \
         }                                                                              \
         op = tp_mpidev_op_new(comm);                                                   \

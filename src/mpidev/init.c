@@ -28,6 +28,7 @@ MPI_Init_thread(int *argc, char ***argv, int required, int *provided)
 int
 MPI_Finalize(void)
 {
+    tp_mpidev_drain();
     tp_mpidev_stop();
     return PMPI_Finalize();
 }

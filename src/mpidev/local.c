@@ -9,7 +9,8 @@ MPI_Reduce_local(const void *in, void *in_out, int count, MPI_Datatype type, MPI
     struct tp_mpidev_stage stages[2] = {{0}};
     int error;
 
-    if (!tp_mpidev_is_device(in) && !tp_mpidev_is_device(in_out)) {
+    if (!tp_mpidev_is_device(tp_mpidev_first(in, type)) &&
+        !tp_mpidev_is_device(tp_mpidev_first(in_out, type))) {
         return PMPI_Reduce_local(in, in_out, count, type, op);
     }
     tp_mpidev_lock();
@@ -71,7 +72,8 @@ close_both(struct tp_mpidev_stage *stages, int error, MPI_Aint done)
         number done = 0, *at = &done;                                                  \
         int error;                                                                     \
                                                                                        \
-        if (!tp_mpidev_is_device(elements) && !tp_mpidev_is_device(packed)) {          \
+        if (!tp_mpidev_is_device(tp_mpidev_first(elements, type)) &&                   \
+            !tp_mpidev_is_device(packed)) {                                            \
             return PMPI_##name(UNPACK plain);                                          \
         }                                                                              \
         tp_mpidev_lock();                                                              \

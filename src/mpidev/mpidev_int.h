@@ -34,6 +34,20 @@ void tp_mpidev_stop(void);
 void tp_mpidev_lock(void);
 void tp_mpidev_unlock(void);
 bool tp_mpidev_is_device(const void *pointer);
+/** The address that tells which memory a buffer is in: a datatype of absolute addresses has it, if
+ *  the buffer is MPI_BOTTOM. */
+static inline const void *
+tp_mpidev_first(const void *buffer, MPI_Datatype type)
+{
+    MPI_Aint first = 0, extent;
+
+    if (buffer == MPI_BOTTOM && tp_mpidev_context != NULL &&
+        type != MPI_DATATYPE_NULL) {
+        (void)PMPI_Type_get_true_extent(type, &first, &extent);
+        return (const void *)(uintptr_t)first;
+    }
+    return buffer;
+}
 /** @return MPI_SUCCESS, or MPI_ERR_OTHER. The lock is held. */
 int tp_mpidev_copy(void *dst, const void *src, size_t len);
 /** Rank in MPI_COMM_WORLD; MPI_UNDEFINED for a process of another world. */
@@ -109,6 +123,7 @@ struct tp_mpidev_op {
     bool done;
     bool receives;
     bool keeps_inner; /**< the inner request is a persistent one */
+    bool detached; /**< the program has freed its request */
 };
 
 /** @return NULL: no memory. The lock is held. */
@@ -124,6 +139,16 @@ int tp_mpidev_op_drop(struct tp_mpidev_op *op, int error);
 int tp_mpidev_op_start(struct tp_mpidev_op *op, int error, MPI_Request *ret_request);
 /** Waits for an operation of a call that blocks, and frees it. The lock is released meanwhile. */
 int tp_mpidev_op_wait(struct tp_mpidev_op *op, int error, MPI_Status *ret_status);
+/** The program frees its request before the operation is over. @return false: it is no operation's.
+ *  The lock is not held. */
+bool tp_mpidev_op_detach(MPI_Request *request);
+/** Returns when sends whose requests were freed are over. */
+void tp_mpidev_drain(void);
+/**
+ * Returns when all processes of @p comm have called it, and progresses operations meanwhile. For
+ * calls of MPI that wait for the others: their messages to this process end first.
+ */
+void tp_mpidev_meet(MPI_Comm comm);
 /** Progresses all. @return whether there are any. The lock is not held. */
 bool tp_mpidev_progress(void);
 /** Whether operations are in progress: calls that block must progress them. */

@@ -164,6 +164,8 @@ complete(struct tp_mpidev_op **at)
     *at = op->next;
     if (op->user != MPI_REQUEST_NULL) {
         (void)PMPI_Grequest_complete(op->user);
+    } else if (op->detached) {
+        release(op);
     }
 }
 
@@ -225,8 +227,72 @@ on_query(void *state, MPI_Status *status)
 static int
 on_free(void *state)
 {
-    release(state);
+    struct tp_mpidev_op *op = state;
+
+    if (!op->detached) {
+        release(op);
+    }
     return MPI_SUCCESS;
+}
+
+/* MPI frees a generalized request at once, even if it is not complete. */
+bool
+tp_mpidev_op_detach(MPI_Request *request)
+{
+    struct tp_mpidev_op *op;
+
+    tp_mpidev_lock();
+    for (op = ops; op != NULL && op->user != *request; op = op->next) {
+    }
+    if (op != NULL) {
+        op->detached = true;
+        op->user = MPI_REQUEST_NULL;
+        (void)PMPI_Grequest_complete(*request);
+        (void)PMPI_Request_free(request);
+    }
+    tp_mpidev_unlock();
+    return op != NULL;
+}
+
+static bool
+has_freed_sends(void)
+{
+    bool found = false;
+
+    tp_mpidev_lock();
+    for (const struct tp_mpidev_op *op = ops; op != NULL; op = op->next) {
+        found = found || (op->detached && !op->receives);
+    }
+    tp_mpidev_unlock();
+    return found;
+}
+
+void
+tp_mpidev_drain(void)
+{
+    while (tp_mpidev_is_busy() && has_freed_sends()) {
+        (void)tp_mpidev_progress();
+        (void)sched_yield();
+    }
+}
+
+void
+tp_mpidev_meet(MPI_Comm comm)
+{
+    MPI_Request barrier;
+    int flag = 0;
+
+    if (tp_mpidev_context == NULL || comm == MPI_COMM_NULL ||
+        PMPI_Ibarrier(comm, &barrier) != MPI_SUCCESS) {
+        return;
+    }
+    while (flag == 0) {
+        (void)tp_mpidev_progress();
+        if (PMPI_Test(&barrier, &flag, MPI_STATUS_IGNORE) != MPI_SUCCESS) {
+            return;
+        }
+        (void)sched_yield();
+    }
 }
 
 /* A receive that no message has matched can be cancelled; others cannot, as MPI allows. */

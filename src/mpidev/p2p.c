@@ -87,7 +87,7 @@ send_request(tp_mpidev_send_fn start, const void *buffer, int count, MPI_Datatyp
     int MPI_##name(const void *buffer, int count, MPI_Datatype type, int dest,         \
                    int tag, MPI_Comm comm)                                             \
     {                                                                                  \
-        return tp_mpidev_is_plain(buffer)                                              \
+        return tp_mpidev_is_plain(tp_mpidev_first(buffer, type))                       \
                    ? PMPI_##name(buffer, count, type, dest, tag, comm)                 \
                    : send_and_wait(PMPI_##iname, buffer, count, type, dest, tag, comm, \
                                    content);                                           \
@@ -95,7 +95,7 @@ send_request(tp_mpidev_send_fn start, const void *buffer, int count, MPI_Datatyp
     int MPI_##iname(const void *buffer, int count, MPI_Datatype type, int dest,        \
                     int tag, MPI_Comm comm, MPI_Request *request)                      \
     {                                                                                  \
-        return !tp_mpidev_is_device(buffer)                                            \
+        return !tp_mpidev_is_device(tp_mpidev_first(buffer, type))                     \
                    ? PMPI_##iname(buffer, count, type, dest, tag, comm, request)       \
                    : send_request(PMPI_##iname, buffer, count, type, dest, tag, comm,  \
                                   request, content);                                   \
@@ -218,7 +218,7 @@ tp_mpidev_is_plain_recv(const void *buffer, int count, MPI_Datatype type)
 
     return tp_mpidev_context == NULL ||
            (!tp_mpidev_has_found() && !is_large(count, type, &bytes) &&
-            !tp_mpidev_is_device(buffer));
+            !tp_mpidev_is_device(tp_mpidev_first(buffer, type)));
 }
 
 int
@@ -270,7 +270,8 @@ MPI_Sendrecv(const void *out, int out_count, MPI_Datatype out_type, int dest,
     MPI_Status statuses[2];
     int error;
 
-    if (tp_mpidev_is_plain(out) && tp_mpidev_is_plain_recv(in, in_count, in_type)) {
+    if (tp_mpidev_is_plain(tp_mpidev_first(out, out_type)) &&
+        tp_mpidev_is_plain_recv(in, in_count, in_type)) {
         return PMPI_Sendrecv(out, out_count, out_type, dest, out_tag, in, in_count,
                              in_type, source, in_tag, comm, status);
     }
@@ -298,14 +299,17 @@ MPI_Sendrecv_replace(void *buffer, int count, MPI_Datatype type, int dest, int s
     struct tp_mpidev_stage stage = {0};
     int error, size = 0, len = 0;
 
-    if (tp_mpidev_is_plain_recv(buffer, count, type) && tp_mpidev_is_plain(buffer)) {
+    if (count < 0 || (tp_mpidev_is_plain_recv(buffer, count, type) &&
+                      tp_mpidev_is_plain(tp_mpidev_first(buffer, type)))) {
         return PMPI_Sendrecv_replace(buffer, count, type, dest, send_tag, source,
                                      recv_tag, comm, status);
     }
     tp_mpidev_lock();
     error = tp_mpidev_stage_open(&stage, buffer, count, type, TP_MPIDEV_IN);
-    if (error == MPI_SUCCESS &&
-        PMPI_Pack_size(count, type, comm, &size) == MPI_SUCCESS) {
+    if (error == MPI_SUCCESS) {
+        error = PMPI_Pack_size(count, type, comm, &size);
+    }
+    if (error == MPI_SUCCESS) {
         void *packed = malloc((size_t)size + 1);
 
         error = packed == NULL

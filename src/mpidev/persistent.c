@@ -172,7 +172,7 @@ message_init(tp_mpidev_send_fn send, bool content_may_follow, const void *buffer
     int MPI_##name(const void *buffer, int count, MPI_Datatype type, int dest,         \
                    int tag, MPI_Comm comm, MPI_Request *request)                       \
     {                                                                                  \
-        return tp_mpidev_is_device(buffer)                                             \
+        return tp_mpidev_is_device(tp_mpidev_first(buffer, type))                      \
                    ? message_init(start, content, buffer, count, type, dest, tag,      \
                                   comm, request)                                       \
                    : PMPI_##name(buffer, count, type, dest, tag, comm, request);       \
@@ -281,7 +281,9 @@ MPI_Request_free(MPI_Request *request)
         tp_mpidev_unlock();
     }
     if (one == NULL) {
-        return PMPI_Request_free(request);
+        return tp_mpidev_is_busy() && tp_mpidev_op_detach(request)
+                   ? MPI_SUCCESS
+                   : PMPI_Request_free(request);
     }
     while (one->type == MPI_DATATYPE_NULL && one->active != MPI_REQUEST_NULL) {
         int flag; /* its operation uses the host memory that goes now */
@@ -290,7 +292,9 @@ MPI_Request_free(MPI_Request *request)
         (void)PMPI_Test(&one->active, &flag, MPI_STATUS_IGNORE);
     }
     if (one->active != MPI_REQUEST_NULL) {
-        (void)PMPI_Request_free(&one->active);
+        if (!tp_mpidev_op_detach(&one->active)) {
+            (void)PMPI_Request_free(&one->active);
+        }
         one->type = MPI_DATATYPE_NULL; /* a receive may still unpack by it */
     }
     tp_mpidev_lock();

@@ -2,6 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """usage: refuse.py PREPROCESSED-MPI-HEADER C-OUT TEST-OUT
 
+Writes a function for each MPI call that waits for the other processes of a communicator, and is not carried:
+all meet first, while messages under way go on.
+
 Writes a function for each MPI call with a buffer that libtelpher-mpi-device does not carry: it
 refuses device memory by name, where MPI would crash. The test calls each, once for each of its
 buffers."""
@@ -23,6 +26,9 @@ CARRIED = re.compile(rf"MPI_({COLLECTIVE}|({COLLECTIVE})_init|I({COLLECTIVE.lowe
 BUFFER = re.compile(r"void\s*\*\s*(buf|buffer|sendbuf|recvbuf|inbuf|outbuf|inoutbuf|base|"
                     r"(?:origin|result|compare)_addr)\b|void\s+(inoutbuf|buf)\[\]")
 ALLOWED = re.compile(r"MPI_(T_\w+|Free_mem|Win_detach|Buffer_detach(_c)?|Register_datarep\w*)")
+# Calls in which all processes of the communicator wait for each other.
+MEETING = re.compile(r"MPI_(Comm_(dup|dup_with_info|split|split_type|create)|Cart_(create|sub)|Graph_create|Dist_graph_create\w*|"
+                     r"Intercomm_merge|Win_(create|create_dynamic|allocate|allocate_shared)|File_open)")
 # Where an error goes: the handle among the parameters, and a call for it.
 HANDLES = (("MPI_Win", "win"), ("MPI_File", "file"), ("MPI_Comm", "comm"))
 
@@ -38,8 +44,18 @@ def handler(parameters):
 def refusal(name, parameters, buffers):
     declared, passed = zip(*(named(p, n) for n, p in enumerate(parameters)))
     tests = " || ".join(f"tp_mpidev_is_device(a{n})" for n in buffers)
-    return (f"int {name}({', '.join(declared)})\n{{\n    return {tests}\n               ? {handler(parameters) % name}\n"
+    return (f"int {name}({', '.join(declared)})\n{{\n{meet(name, parameters)}    return {tests}\n               ? {handler(parameters) % name}\n"
             f"               : P{name}({', '.join(passed)});\n}}\n")
+
+
+def meet(name, parameters):
+    comm = next((n for n, p in enumerate(parameters) if re.match(r"MPI_Comm\s+\w+$", p)), None)
+    return f"    tp_mpidev_meet(a{comm});\n" if MEETING.fullmatch(name) else ""
+
+
+def meeting(name, parameters):
+    declared, passed = zip(*(named(p, n) for n, p in enumerate(parameters)))
+    return f"int {name}({', '.join(declared)})\n{{\n{meet(name, parameters)}    return P{name}({', '.join(passed)});\n}}\n"
 
 
 def argument(parameter):
@@ -63,6 +79,8 @@ def main(header, c_out, test_out):
     bodies, tests = [], []
     for name, parameters in prototypes(header):
         buffers = [n for n, p in enumerate(parameters) if BUFFER.search(p)]
+        if not buffers and MEETING.fullmatch(name):
+            bodies.append(meeting(name, parameters))
         if not buffers or CARRIED.fullmatch(name) or ALLOWED.fullmatch(name):
             continue
         bodies.append(refusal(name, parameters, buffers))

@@ -104,13 +104,14 @@ static int
 open_extent(struct tp_mpidev_stage *stage, const void *buffer,
             const struct extent *extent, enum tp_mpidev_use use)
 {
-    stage->device = (char *)(uintptr_t)buffer + extent->low;
+    /* as numbers: from MPI_BOTTOM, offsets are addresses */
+    stage->device = (char *)((uintptr_t)buffer + (uintptr_t)extent->low);
     stage->span = (size_t)(extent->high - extent->low);
     stage->host = host_take(stage->span, &stage->room);
     if (stage->host == NULL) {
         return MPI_ERR_NO_MEM;
     }
-    stage->mpi = stage->host - extent->low;
+    stage->mpi = (void *)((uintptr_t)stage->host - (uintptr_t)extent->low);
     stage->copies_out = (use & TP_MPIDEV_OUT) != 0;
     stage->dense = extent->dense;
     /* Gaps keep what they have, so they are read first. */
@@ -126,7 +127,7 @@ tp_mpidev_stage_open(struct tp_mpidev_stage *stage, const void *buffer, int64_t 
     int error;
 
     stage->mpi = (void *)(uintptr_t)buffer;
-    if (!tp_mpidev_is_device(buffer)) {
+    if (!tp_mpidev_is_device(tp_mpidev_first(buffer, type))) {
         return MPI_SUCCESS;
     }
     error = measure(type, 0, count, &extent);
@@ -143,7 +144,7 @@ tp_mpidev_stage_open_blocks(struct tp_mpidev_stage *stage, const void *buffer, i
     int error = MPI_SUCCESS;
 
     stage->mpi = (void *)(uintptr_t)buffer;
-    if (!tp_mpidev_is_device(buffer)) {
+    if (!tp_mpidev_is_device(tp_mpidev_first(buffer, type))) {
         return MPI_SUCCESS;
     }
     for (int i = 0; i < n && error == MPI_SUCCESS; i++) {
