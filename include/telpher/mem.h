@@ -90,6 +90,52 @@ TELPHER_CALL telpher_status telpher_mem_unregister(telpher_context *ctx, void *p
 TELPHER_CALL telpher_status telpher_mem_copy(telpher_context *ctx, void *dst,
                                              const void *src, size_t len);
 
+/** Operations of telpher_mem_combine(). The numbers never change. */
+enum telpher_mem_op {
+    TELPHER_MEM_SUM = 0,
+    TELPHER_MEM_PROD = 1,
+    TELPHER_MEM_MAX = 2,
+    TELPHER_MEM_MIN = 3,
+    TELPHER_MEM_AND = 4, /**< of bits, as the next two: not for floating point */
+    TELPHER_MEM_OR = 5,
+    TELPHER_MEM_XOR = 6
+};
+/** Number of operations. */
+#define TELPHER_MEM_OPS 7
+
+/** Types of elements of telpher_mem_combine(). The numbers never change. */
+enum telpher_mem_type {
+    TELPHER_MEM_INT32 = 0,
+    TELPHER_MEM_UINT32 = 1,
+    TELPHER_MEM_INT64 = 2,
+    TELPHER_MEM_UINT64 = 3,
+    TELPHER_MEM_FLOAT = 4,
+    TELPHER_MEM_DOUBLE = 5
+};
+/** Number of types. */
+#define TELPHER_MEM_TYPES 6
+
+/**
+ * Computes out[i] = lower[i] op higher[i] by a kernel on the device that all three ranges are
+ * on, and returns when it has ended. The first call for an operation and a type builds a kernel.
+ *
+ * @param op, type  enum telpher_mem_op, enum telpher_mem_type.
+ * @param out       may be @p lower or @p higher; otherwise the ranges must not overlap.
+ * @param count     elements; 0 = only checks that the device can do it.
+ *
+ * @return TELPHER_OK
+ *         TELPHER_ERR_UNSUPPORTED  host memory, several devices, or the device has no kernel
+ *                                  for the operation and type
+ *         TELPHER_ERR_RANGE        a range ends outside its memory
+ *         TELPHER_ERR_INVALID      no such operation or type
+ *         TELPHER_ERR_DEVICE, TELPHER_ERR_NO_MEMORY
+ * Threads: the context's; not from a callback. Since: 0.1.
+ */
+TELPHER_CALL telpher_status telpher_mem_combine(telpher_context *ctx, uint32_t op,
+                                                uint32_t type, const void *lower,
+                                                const void *higher, void *out,
+                                                size_t count);
+
 /**
  * While @p keep is not 0, imported memory of other processes stays open, also after they are
  * lost. For programs whose kernels wait for this thread: drivers that close memory may wait for

@@ -26,6 +26,7 @@ struct tp_ampi_call {
     MPI_Op op;
     int root, tag;
     bool device; /**< a side is in device memory */
+    uint32_t kind; /**< of the device memory that a reduction is computed in; 0: host */
 };
 
 /* The algorithms; return an error class that has been reported. */
@@ -46,8 +47,15 @@ int tp_ampi_run_neighbor_alltoall(const struct tp_ampi_call *call);
 /** Neighbours of the calling rank; 0 without a topology. */
 int tp_ampi_source_count(const struct tp_ampi_comm *comm);
 int tp_ampi_destination_count(const struct tp_ampi_comm *comm);
-/** A reduction of device memory, in copies in host memory. */
-int tp_ampi_run_staged(const struct tp_ampi_call *call);
+/** A reduction of device memory: by the device's kernels, or in copies in host memory. */
+int tp_ampi_run_on_device(const struct tp_ampi_call *call);
+/** out[i] = lower[i] op higher[i], where the call is computed. @return an error class */
+int tp_ampi_combine(const struct tp_ampi_call *call, const void *lower,
+                    const void *higher, void *out, size_t count);
+/** Copies elements of a call, whose memory may be a device's. @return an error class */
+int tp_ampi_copy_in_call(const struct tp_ampi_call *call, const void *from,
+                         size_t from_count, MPI_Datatype from_type, void *to,
+                         size_t to_count, MPI_Datatype to_type);
 
 /** Where the block of a rank begins, its number of elements, and their type. */
 char *tp_ampi_side_at(const struct tp_ampi_side *side, int rank);
@@ -55,8 +63,15 @@ size_t tp_ampi_side_count(const struct tp_ampi_side *side, int rank);
 MPI_Datatype tp_ampi_side_type(const struct tp_ampi_side *side, int rank);
 /** Waits for all requests, also after an error. @return the first error */
 int tp_ampi_wait_all(struct tp_ampi_request **requests, int count, int error);
-/** Memory for elements. @return the address that stands for element 0; NULL: no memory */
-char *tp_ampi_take_elements(size_t count, MPI_Datatype type, void **ret_block);
+/** Memory for elements of a call. @return the address that stands for element 0; NULL: no
+ *  memory */
+char *tp_ampi_take_elements(const struct tp_ampi_call *call, size_t count,
+                            void **ret_block);
+/** @param block  NULL: none was taken */
+void tp_ampi_give_elements(const struct tp_ampi_call *call, void *block);
+/** Device memory that is kept for the next call. @return NULL: no memory */
+void *tp_ampi_room_take(uint32_t kind, size_t bytes);
+void tp_ampi_room_give(void *room);
 /** Copies elements inside of this process. @return MPI_SUCCESS, MPI_ERR_NO_MEM */
 int tp_ampi_copy(const void *from, size_t from_count, MPI_Datatype from_type, void *to,
                  size_t to_count, MPI_Datatype to_type);

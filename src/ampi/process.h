@@ -23,7 +23,7 @@ enum {
 /** Settings: src/base/settings/ampi.def. */
 struct tp_ampi_settings {
     int collectives;
-    size_t stack_bytes, rank_memory;
+    size_t stack_bytes, rank_memory, device_reduce;
     bool migrate;
 };
 

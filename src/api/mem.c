@@ -98,6 +98,29 @@ telpher_mem_copy(telpher_context *ctx, void *dst, const void *src, size_t len)
                                    : telpher_status_text(status));
 }
 
+telpher_status
+telpher_mem_combine(telpher_context *ctx, uint32_t op, uint32_t type, const void *lower,
+                    const void *higher, void *out, size_t count)
+{
+    telpher_status status;
+
+    if (op >= TELPHER_MEM_OPS || type >= TELPHER_MEM_TYPES) {
+        return tp_comm_error(
+            ctx, TELPHER_ERR_INVALID,
+            "operation %u or type %u of a combination is none of mem.h", op, type);
+    }
+    status =
+        tp_mems_combine(tp_comm_context_mems(ctx), op, type, lower, higher, out, count);
+    return status >= 0 ? status
+                       : tp_comm_error(ctx, status,
+                                       "cannot combine %zu elements at %p and %p: %s",
+                                       count, lower, higher,
+                                       status == TELPHER_ERR_UNSUPPORTED
+                                           ? "they are not on one device that has a "
+                                             "kernel for it: copy them to host memory"
+                                           : telpher_status_text(status));
+}
+
 void
 telpher_mem_keep_open(telpher_context *ctx, int keep)
 {

@@ -54,6 +54,14 @@ struct tp_device_copy {
     } room;
 };
 
+/** out[i] = lower[i] op higher[i], all linear memory of one device. */
+struct tp_device_combine {
+    uint32_t op, type; /**< enum telpher_mem_op, enum telpher_mem_type */
+    void *mem[3]; /**< handles of lower, higher, out, which may be one of the others */
+    uint64_t offset[3]; /**< [bytes] of the first element, which is aligned */
+    uint64_t count; /**< elements; 0 = only makes the kernel ready */
+};
+
 struct tp_device;
 
 enum { TP_DEVICE_BLOB_MAX = 112 }; /**< [bytes] of what export_mem writes */
@@ -96,6 +104,10 @@ struct tp_device_ops {
     /** Whether such a copy waits for another process's turn on the device, which is long for
      *  small data; NULL = never. */
     bool (*move_takes_turns)(struct tp_device *d, void *to, void *from);
+    /** Combines elements by a kernel, after the present work of the memories' queues, and
+     *  waits for its end. @return OK; UNSUPPORTED: no kernel for it; NO_MEMORY, DEVICE. */
+    telpher_status (*combine)(struct tp_device *d,
+                              const struct tp_device_combine *work);
     /** Gives memory of @p bytes > 0. @return OK, NO_MEMORY, DEVICE, UNSUPPORTED. */
     telpher_status (*alloc)(struct tp_device *d, uint64_t bytes,
                             struct tp_device_memory *ret);

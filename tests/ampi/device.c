@@ -117,6 +117,46 @@ test_reductions(int n)
     EXPECT(rank != 0 || result[1] == sum(1));
 }
 
+/* Each operation on each type that devices have kernels for, or every step-th: as in host
+ * memory. */
+static void
+test_operations(int n, int step)
+{
+    static const MPI_Op ops[] = {MPI_SUM,  MPI_PROD, MPI_MAX, MPI_MIN,
+                                 MPI_BAND, MPI_BOR,  MPI_BXOR};
+    static const MPI_Datatype types[] = {MPI_INT,           MPI_UNSIGNED, MPI_LONG,
+                                         MPI_UNSIGNED_LONG, MPI_FLOAT,    MPI_DOUBLE};
+    static long mine[MAX / 2], want[MAX / 2];
+    int bytes;
+
+    for (int t = 0; t < 6; t += step) {
+        MPI_Type_size(types[t], &bytes);
+        for (int i = 0; i < n; i++) {
+            int small = 1 + (rank + i) % 3;
+
+            if (t < 2) {
+                ((int *)mine)[i] = small;
+            } else if (t < 4) {
+                mine[i] = small;
+            } else if (t == 4) {
+                ((float *)mine)[i] = (float)small;
+            } else {
+                ((double *)mine)[i] = small;
+            }
+        }
+        for (int o = 0; o < (t < 4 ? 7 : 4); o += step) {
+            MPI_Allreduce(mine, want, n, types[t], ops[o], MPI_COMM_WORLD);
+            telpher_mem_copy(AMPI_Context(), out, mine, (size_t)(n * bytes));
+            MPI_Allreduce(out, in, n, types[t], ops[o], MPI_COMM_WORLD);
+            telpher_mem_copy(AMPI_Context(), host, in, (size_t)(n * bytes));
+            EXPECT(memcmp(host, want, (size_t)(n * bytes)) == 0);
+            MPI_Allreduce(MPI_IN_PLACE, out, n, types[t], ops[o], MPI_COMM_WORLD);
+            telpher_mem_copy(AMPI_Context(), host, out, (size_t)(n * bytes));
+            EXPECT(memcmp(host, want, (size_t)(n * bytes)) == 0);
+        }
+    }
+}
+
 static void
 test_gaps(void)
 {
@@ -192,8 +232,15 @@ main(int argc, char **argv)
     test_exchanges(MAX / size);
     test_reductions(5);
     test_reductions(MAX / size);
+    test_operations(3, kind == TELPHER_MEM_OPENCL ? 3
+                                                  : 1); /* kernels take time to build */
+    test_operations(MAX / 2, kind == TELPHER_MEM_OPENCL ? 3 : 1);
     test_local(5);
     test_local(MAX);
+    if (kind != TELPHER_MEM_SIM) { /* which has no kernels */
+        EXPECT(telpher_mem_combine(AMPI_Context(), TELPHER_MEM_SUM, TELPHER_MEM_INT32,
+                                   out, in, in, 1) == TELPHER_OK);
+    }
     test_gaps();
     MPI_Allreduce(&failures, &all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
     telpher_mem_free(AMPI_Context(), out);

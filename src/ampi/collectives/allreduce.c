@@ -38,7 +38,7 @@ double_up(const struct tp_ampi_call *call, struct tp_ampi_sum *sum)
     if (comm->rank < 2 * extra) {
         error = tp_ampi_sum_recv(call, sum, comm->rank + 1);
         if (error == MPI_SUCCESS) {
-            tp_ampi_sum_combine(call, sum, false);
+            error = tp_ampi_sum_combine(call, sum, false);
         }
     }
     self = comm->rank < 2 * extra ? comm->rank / 2 : comm->rank - extra;
@@ -47,7 +47,7 @@ double_up(const struct tp_ampi_call *call, struct tp_ampi_sum *sum)
 
         error = tp_ampi_sum_exchange(call, sum, peer);
         if (error == MPI_SUCCESS) {
-            tp_ampi_sum_combine(call, sum, other < self);
+            error = tp_ampi_sum_combine(call, sum, other < self);
         }
     }
     if (error == MPI_SUCCESS && comm->rank < 2 * extra) {
@@ -86,7 +86,7 @@ parts_init(struct parts *p, const struct tp_ampi_call *call, size_t room)
                         .at = tp_ampi_operand(call),
                         .value = call->in.at};
     if (p->at == p->value) { /* in place */
-        p->room = tp_ampi_take_elements(room, call->in.type, &p->block);
+        p->room = tp_ampi_take_elements(call, room, &p->block);
         return p->room != NULL ? MPI_SUCCESS : MPI_ERR_NO_MEM;
     }
     return MPI_SUCCESS;
@@ -128,9 +128,8 @@ swap_and_combine(const struct parts *p, const struct swap *s)
     int error = swap(p, s, in);
 
     if (error == MPI_SUCCESS) {
-        tp_ampi_op_combine(p->call->op, at_part(p, p->at, s->take), in, value,
-                           part(p, s->take + s->parts) - part(p, s->take),
-                           p->call->in.type);
+        error = tp_ampi_combine(p->call, at_part(p, p->at, s->take), in, value,
+                                part(p, s->take + s->parts) - part(p, s->take));
     }
     return error;
 }
@@ -194,7 +193,7 @@ run_halves(const struct tp_ampi_call *call)
     if (error == MPI_SUCCESS) {
         error = collect_halves(&p);
     }
-    tp_free(p.block);
+    tp_ampi_give_elements(call, p.block);
     return error;
 }
 
@@ -219,7 +218,7 @@ run_ring(const struct tp_ampi_call *call)
         error = step < size - 1 ? swap_and_combine(&p, &s)
                                 : swap(&p, &s, at_part(&p, p.value, s.take));
     }
-    tp_free(p.block);
+    tp_ampi_give_elements(call, p.block);
     return error;
 }
 
@@ -244,8 +243,8 @@ tp_ampi_run_allreduce(const struct tp_ampi_call *call)
     tp_ampi_sum_init(&sum, call, count, call->in.at);
     error = double_up(call, &sum);
     if (error == MPI_SUCCESS) {
-        error = tp_ampi_sum_copy(&sum, call->in.at); /* of one rank */
+        error = tp_ampi_sum_copy(call, &sum, call->in.at); /* of one rank */
     }
-    tp_ampi_sum_fini(&sum);
+    tp_ampi_sum_fini(call, &sum);
     return error;
 }

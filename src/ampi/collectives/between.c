@@ -130,7 +130,7 @@ reduce_local(const struct tp_ampi_call *call, size_t count, char **ret,
 {
     struct tp_ampi_call local = local_call(call, tp_ampi_run_reduce);
 
-    *ret = tp_ampi_take_elements(count, call->in.type, ret_block);
+    *ret = tp_ampi_take_elements(call, count, ret_block);
     if (*ret == NULL) {
         return MPI_ERR_NO_MEM;
     }
@@ -155,7 +155,7 @@ run_reduce(const struct tp_ampi_call *call)
         error = tp_ampi_send(call->comm, true, sum, in->count, in->type, call->root,
                              call->tag);
     }
-    tp_free(block);
+    tp_ampi_give_elements(call, block);
     return error;
 }
 
@@ -172,7 +172,7 @@ swap_sums(const struct tp_ampi_call *call, size_t count, char *theirs)
         error = tp_ampi_sendrecv(call->comm, true, sum, count, type, 0, call->tag,
                                  theirs, count, type, 0, call->tag, MPI_STATUS_IGNORE);
     }
-    tp_free(block);
+    tp_ampi_give_elements(call, block);
     return error;
 }
 
@@ -199,7 +199,7 @@ run_reduce_scatter(const struct tp_ampi_call *call)
         displs[i] = (int)count;
         count += tp_ampi_side_count(&call->in, i);
     }
-    theirs = tp_ampi_take_elements(count, call->in.type, &block);
+    theirs = tp_ampi_take_elements(call, count, &block);
     if (displs != NULL && theirs != NULL) {
         error = swap_sums(call, count, theirs);
     }
@@ -212,7 +212,7 @@ run_reduce_scatter(const struct tp_ampi_call *call)
         error = scatter.run(&scatter);
     }
     tp_free(displs);
-    tp_free(block);
+    tp_ampi_give_elements(call, block);
     return error;
 }
 

@@ -62,10 +62,11 @@ tp_ampi_copy(const void *from, size_t from_count, MPI_Datatype from_type, void *
     return MPI_SUCCESS;
 }
 
-/* The same for a call whose memory may be a device's; types there have no gaps. */
-static int
-copy(const struct tp_ampi_call *call, const void *from, size_t from_count,
-     MPI_Datatype from_type, void *to, size_t to_count, MPI_Datatype to_type)
+/* Types in device memory have no gaps. */
+int
+tp_ampi_copy_in_call(const struct tp_ampi_call *call, const void *from,
+                     size_t from_count, MPI_Datatype from_type, void *to,
+                     size_t to_count, MPI_Datatype to_type)
 {
     size_t len = TP_MIN(tp_ampi_type_size(from_type) * from_count,
                         tp_ampi_type_size(to_type) * to_count);
@@ -82,9 +83,10 @@ static int
 copy_block(const struct tp_ampi_call *call, const struct tp_ampi_side *out, int from,
            const struct tp_ampi_side *in, int to)
 {
-    return copy(call, tp_ampi_side_at(out, from), tp_ampi_side_count(out, from),
-                tp_ampi_side_type(out, from), tp_ampi_side_at(in, to),
-                tp_ampi_side_count(in, to), tp_ampi_side_type(in, to));
+    return tp_ampi_copy_in_call(call, tp_ampi_side_at(out, from),
+                                tp_ampi_side_count(out, from),
+                                tp_ampi_side_type(out, from), tp_ampi_side_at(in, to),
+                                tp_ampi_side_count(in, to), tp_ampi_side_type(in, to));
 }
 
 /* Starts a receive of each block of a side, or a send, except the own one's. */
@@ -183,9 +185,10 @@ gather_at_root(const struct tp_ampi_call *call)
     if (requests != NULL) {
         error = start_all(call, &call->in, false, requests);
         if (error == MPI_SUCCESS && call->out.at != MPI_IN_PLACE) {
-            error = copy(call, call->out.at, call->out.count, call->out.type,
-                         tp_ampi_side_at(&call->in, call->root),
-                         tp_ampi_side_count(&call->in, call->root), call->in.type);
+            error = tp_ampi_copy_in_call(
+                call, call->out.at, call->out.count, call->out.type,
+                tp_ampi_side_at(&call->in, call->root),
+                tp_ampi_side_count(&call->in, call->root), call->in.type);
         }
         error = tp_ampi_wait_all(requests, call->comm->size, error);
     }
@@ -211,9 +214,10 @@ scatter_at_root(const struct tp_ampi_call *call)
     if (requests != NULL) {
         error = start_all(call, &call->out, true, requests);
         if (error == MPI_SUCCESS && call->in.at != MPI_IN_PLACE) {
-            error = copy(call, tp_ampi_side_at(&call->out, call->root),
-                         tp_ampi_side_count(&call->out, call->root), call->out.type,
-                         call->in.at, call->in.count, call->in.type);
+            error = tp_ampi_copy_in_call(call, tp_ampi_side_at(&call->out, call->root),
+                                         tp_ampi_side_count(&call->out, call->root),
+                                         call->out.type, call->in.at, call->in.count,
+                                         call->in.type);
         }
         error = tp_ampi_wait_all(requests, call->comm->size, error);
     }
@@ -242,9 +246,9 @@ tp_ampi_run_allgather(const struct tp_ampi_call *call)
     int before = (comm->rank - 1 + comm->size) % comm->size;
 
     if (call->out.at != MPI_IN_PLACE) {
-        error = copy(call, call->out.at, call->out.count, call->out.type,
-                     tp_ampi_side_at(in, comm->rank),
-                     tp_ampi_side_count(in, comm->rank), in->type);
+        error = tp_ampi_copy_in_call(call, call->out.at, call->out.count,
+                                     call->out.type, tp_ampi_side_at(in, comm->rank),
+                                     tp_ampi_side_count(in, comm->rank), in->type);
     }
     for (int step = 0; step < comm->size - 1 && error == MPI_SUCCESS; step++) {
         int give = (comm->rank - step + comm->size) % comm->size;
@@ -280,8 +284,8 @@ alltoall_in_place(const struct tp_ampi_call *call)
         if (packed == NULL) {
             return MPI_ERR_NO_MEM;
         }
-        error = copy(call, tp_ampi_side_at(&call->in, peer), count, type, packed, size,
-                     MPI_BYTE);
+        error = tp_ampi_copy_in_call(call, tp_ampi_side_at(&call->in, peer), count,
+                                     type, packed, size, MPI_BYTE);
         if (error == MPI_SUCCESS) {
             error = tp_ampi_sendrecv(call->comm, true, packed, size, MPI_BYTE, peer,
                                      call->tag, tp_ampi_side_at(&call->in, peer), count,

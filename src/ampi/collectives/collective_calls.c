@@ -141,7 +141,7 @@ check(struct tp_ampi_call *call, int out_ranks, int in_ranks)
 static int
 run(const struct tp_ampi_call *call)
 {
-    int error = call->device && call->op != MPI_OP_NULL ? tp_ampi_run_staged(call)
+    int error = call->device && call->op != MPI_OP_NULL ? tp_ampi_run_on_device(call)
                 : call->comm->local != NULL             ? tp_ampi_run_between(call)
                                                         : call->run(call);
 

@@ -10,22 +10,34 @@
 #include "base/alloc.h"
 
 char *
-tp_ampi_take_elements(size_t count, MPI_Datatype handle, void **ret_block)
+tp_ampi_take_elements(const struct tp_ampi_call *call, size_t count, void **ret_block)
 {
-    const struct tp_ampi_type *type = tp_ampi_type_get(handle);
+    const struct tp_ampi_type *type = tp_ampi_type_get(call->in.type);
     MPI_Aint last = count > 0 ? (MPI_Aint)(count - 1) * (type->ub - type->lb) : 0;
     MPI_Aint low = type->true_lb + TP_MIN(last, 0),
              high = type->true_ub + TP_MAX(last, 0);
 
-    *ret_block = tp_malloc((size_t)(high - low) + 16, "MPI reduction");
+    *ret_block = call->kind != TELPHER_MEM_HOST
+                     ? tp_ampi_room_take(call->kind, (size_t)(high - low) + 16)
+                     : tp_malloc((size_t)(high - low) + 16, "MPI reduction");
     return *ret_block != NULL ? (char *)*ret_block - low : NULL;
 }
 
 void
-tp_ampi_sum_fini(struct tp_ampi_sum *sum)
+tp_ampi_give_elements(const struct tp_ampi_call *call, void *block)
 {
-    tp_free(sum->value_block);
-    tp_free(sum->other_block);
+    if (call->kind == TELPHER_MEM_HOST) {
+        tp_free(block);
+    } else if (block != NULL) {
+        tp_ampi_room_give(block);
+    }
+}
+
+void
+tp_ampi_sum_fini(const struct tp_ampi_call *call, struct tp_ampi_sum *sum)
+{
+    tp_ampi_give_elements(call, sum->value_block);
+    tp_ampi_give_elements(call, sum->other_block);
 }
 
 void
@@ -40,13 +52,13 @@ tp_ampi_sum_init(struct tp_ampi_sum *sum, const struct tp_ampi_call *call, size_
 
 /* A rank that only sends takes no memory. */
 static bool
-reserve(struct tp_ampi_sum *sum)
+reserve(const struct tp_ampi_call *call, struct tp_ampi_sum *sum)
 {
     if (sum->other == NULL) {
-        sum->other = tp_ampi_take_elements(sum->count, sum->type, &sum->other_block);
+        sum->other = tp_ampi_take_elements(call, sum->count, &sum->other_block);
     }
     if (sum->value == NULL) {
-        sum->value = tp_ampi_take_elements(sum->count, sum->type, &sum->value_block);
+        sum->value = tp_ampi_take_elements(call, sum->count, &sum->value_block);
     }
     return sum->other != NULL && sum->value != NULL;
 }
@@ -61,37 +73,41 @@ tp_ampi_sum_send(const struct tp_ampi_call *call, const struct tp_ampi_sum *sum,
 int
 tp_ampi_sum_recv(const struct tp_ampi_call *call, struct tp_ampi_sum *sum, int from)
 {
-    return reserve(sum) ? tp_ampi_recv(call->comm, true, sum->other, sum->count,
-                                       sum->type, from, call->tag, MPI_STATUS_IGNORE)
-                        : MPI_ERR_NO_MEM;
+    return reserve(call, sum)
+               ? tp_ampi_recv(call->comm, true, sum->other, sum->count, sum->type, from,
+                              call->tag, MPI_STATUS_IGNORE)
+               : MPI_ERR_NO_MEM;
 }
 
 int
 tp_ampi_sum_exchange(const struct tp_ampi_call *call, struct tp_ampi_sum *sum, int peer)
 {
-    return reserve(sum)
+    return reserve(call, sum)
                ? tp_ampi_sendrecv(call->comm, true, sum->at, sum->count, sum->type,
                                   peer, call->tag, sum->other, sum->count, sum->type,
                                   peer, call->tag, MPI_STATUS_IGNORE)
                : MPI_ERR_NO_MEM;
 }
 
-void
+int
 tp_ampi_sum_combine(const struct tp_ampi_call *call, struct tp_ampi_sum *sum,
                     bool is_lower)
 {
-    tp_ampi_op_combine(call->op, is_lower ? sum->other : sum->at,
-                       is_lower ? sum->at : sum->other, sum->value, sum->count,
-                       sum->type);
+    int error =
+        tp_ampi_combine(call, is_lower ? sum->other : sum->at,
+                        is_lower ? sum->at : sum->other, sum->value, sum->count);
+
     sum->at = sum->value;
+    return error;
 }
 
 int
-tp_ampi_sum_copy(const struct tp_ampi_sum *sum, char *to)
+tp_ampi_sum_copy(const struct tp_ampi_call *call, const struct tp_ampi_sum *sum,
+                 char *to)
 {
-    return sum->at != to
-               ? tp_ampi_copy(sum->at, sum->count, sum->type, to, sum->count, sum->type)
-               : MPI_SUCCESS;
+    return sum->at != to ? tp_ampi_copy_in_call(call, sum->at, sum->count, sum->type,
+                                                to, sum->count, sum->type)
+                         : MPI_SUCCESS;
 }
 
 /* ---- reduce ---- */
@@ -115,7 +131,10 @@ reduce_to(const struct tp_ampi_call *call, struct tp_ampi_sum *sum, int top)
             if (error != MPI_SUCCESS) {
                 return error;
             }
-            tp_ampi_sum_combine(call, sum, false);
+            error = tp_ampi_sum_combine(call, sum, false);
+            if (error != MPI_SUCCESS) {
+                return error;
+            }
         }
     }
     return MPI_SUCCESS;
@@ -139,9 +158,9 @@ tp_ampi_run_reduce(const struct tp_ampi_call *call)
         error = top != call->root
                     ? tp_ampi_recv(call->comm, true, call->in.at, count, call->in.type,
                                    top, call->tag, MPI_STATUS_IGNORE)
-                    : tp_ampi_sum_copy(&sum, call->in.at);
+                    : tp_ampi_sum_copy(call, &sum, call->in.at);
     }
-    tp_ampi_sum_fini(&sum);
+    tp_ampi_sum_fini(call, &sum);
     return error;
 }
 
@@ -178,7 +197,7 @@ tp_ampi_run_reduce_scatter(const struct tp_ampi_call *call)
     if (error == MPI_SUCCESS) {
         error = tp_ampi_run_scatter(&scatter);
     }
-    tp_ampi_sum_fini(&sum);
+    tp_ampi_sum_fini(call, &sum);
     tp_free(displs);
     return error;
 }
@@ -196,15 +215,15 @@ tp_ampi_run_scan(const struct tp_ampi_call *call)
     if (comm->rank > 0) {
         error = tp_ampi_sum_recv(call, &sum, comm->rank - 1);
         if (error == MPI_SUCCESS) {
-            tp_ampi_sum_combine(call, &sum, true);
+            error = tp_ampi_sum_combine(call, &sum, true);
         }
     } else {
-        error = tp_ampi_sum_copy(&sum, call->in.at);
+        error = tp_ampi_sum_copy(call, &sum, call->in.at);
     }
     if (error == MPI_SUCCESS && comm->rank + 1 < comm->size) {
         error = tp_ampi_sum_send(call, &sum, comm->rank + 1);
     }
-    tp_ampi_sum_fini(&sum);
+    tp_ampi_sum_fini(call, &sum);
     return error;
 }
 
@@ -221,61 +240,16 @@ tp_ampi_run_exscan(const struct tp_ampi_call *call)
     if (comm->rank > 0) {
         error = tp_ampi_sum_recv(call, &sum, comm->rank - 1);
         if (error == MPI_SUCCESS) { /* in place, in.at is the own operand until here */
-            tp_ampi_sum_combine(call, &sum, true);
-            error =
-                tp_ampi_copy(sum.other, count, sum.type, call->in.at, count, sum.type);
+            error = tp_ampi_sum_combine(call, &sum, true);
+        }
+        if (error == MPI_SUCCESS) {
+            error = tp_ampi_copy_in_call(call, sum.other, count, sum.type, call->in.at,
+                                         count, sum.type);
         }
     }
     if (error == MPI_SUCCESS && comm->rank + 1 < comm->size) {
         error = tp_ampi_sum_send(call, &sum, comm->rank + 1);
     }
-    tp_ampi_sum_fini(&sum);
+    tp_ampi_sum_fini(call, &sum);
     return error;
-}
-
-/* ---- device memory ---- */
-
-/* Elements of a reduction's operand. */
-static size_t
-operand_count(const struct tp_ampi_call *call)
-{
-    size_t count = 0;
-
-    if (call->run != tp_ampi_run_reduce_scatter) {
-        return call->in.count;
-    }
-    for (int i = 0; i < call->comm->size; i++) {
-        count += tp_ampi_side_count(&call->in, i);
-    }
-    return count;
-}
-
-int
-tp_ampi_run_staged(const struct tp_ampi_call *call)
-{
-    size_t size = tp_ampi_type_size(call->in.type), all = size * operand_count(call);
-    bool in_place = call->out.at == MPI_IN_PLACE;
-    bool has_result = call->run != tp_ampi_run_reduce || call->comm->rank == call->root;
-    size_t result = in_place || call->run != tp_ampi_run_reduce_scatter
-                        ? all
-                        : size * tp_ampi_side_count(&call->in, call->comm->rank);
-    struct tp_ampi_call staged = *call;
-    struct tp_ampi_stage out = {0}, in = {0};
-    int error = MPI_SUCCESS;
-
-    staged.device = false;
-    if (!in_place) {
-        error = tp_ampi_stage_open(&out, call->comm, call->out.at, 0, all, true);
-        staged.out.at = out.at;
-    }
-    if (error == MPI_SUCCESS && has_result) {
-        error = tp_ampi_stage_open(&in, call->comm, call->in.at, 0, result,
-                                   in_place || call->run == tp_ampi_run_exscan);
-        staged.in.at = in.at;
-    }
-    if (error == MPI_SUCCESS) {
-        error = staged.run(&staged);
-    }
-    error = tp_ampi_stage_close(&in, call->comm, true, error);
-    return tp_ampi_stage_close(&out, call->comm, false, error);
 }

@@ -23,7 +23,7 @@ tp_ampi_operand(const struct tp_ampi_call *call)
 /** Begins with the own operand. @param value  for the result; NULL: memory of its own */
 void tp_ampi_sum_init(struct tp_ampi_sum *sum, const struct tp_ampi_call *call,
                       size_t count, char *value);
-void tp_ampi_sum_fini(struct tp_ampi_sum *sum);
+void tp_ampi_sum_fini(const struct tp_ampi_call *call, struct tp_ampi_sum *sum);
 /** Sends the result so far. */
 int tp_ampi_sum_send(const struct tp_ampi_call *call, const struct tp_ampi_sum *sum,
                      int to);
@@ -34,9 +34,10 @@ int tp_ampi_sum_recv(const struct tp_ampi_call *call, struct tp_ampi_sum *sum,
 int tp_ampi_sum_exchange(const struct tp_ampi_call *call, struct tp_ampi_sum *sum,
                          int peer);
 /** value = other op result, or result op other if what came is of higher ranks. */
-void tp_ampi_sum_combine(const struct tp_ampi_call *call, struct tp_ampi_sum *sum,
-                         bool is_lower);
-/** Copies the result. @return MPI_SUCCESS, MPI_ERR_NO_MEM */
-int tp_ampi_sum_copy(const struct tp_ampi_sum *sum, char *to);
+int tp_ampi_sum_combine(const struct tp_ampi_call *call, struct tp_ampi_sum *sum,
+                        bool is_lower);
+/** Copies the result. */
+int tp_ampi_sum_copy(const struct tp_ampi_call *call, const struct tp_ampi_sum *sum,
+                     char *to);
 
 #endif

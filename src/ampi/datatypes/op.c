@@ -254,6 +254,38 @@ tp_ampi_op_apply(MPI_Op op, const void *in, void *inout, size_t count,
     tp_ampi_op_combine(op, in, inout, inout, count, handle);
 }
 
+bool
+tp_ampi_op_of_device(MPI_Op op, MPI_Datatype handle, size_t count, uint32_t *ret_op,
+                     uint32_t *ret_type, size_t *ret_elements)
+{
+    /* number + 1; 0: none */
+    static const uint8_t operations[16] = {[NUMBER(MPI_SUM)] = TELPHER_MEM_SUM + 1,
+                                           [NUMBER(MPI_PROD)] = TELPHER_MEM_PROD + 1,
+                                           [NUMBER(MPI_MAX)] = TELPHER_MEM_MAX + 1,
+                                           [NUMBER(MPI_MIN)] = TELPHER_MEM_MIN + 1,
+                                           [NUMBER(MPI_BAND)] = TELPHER_MEM_AND + 1,
+                                           [NUMBER(MPI_BOR)] = TELPHER_MEM_OR + 1,
+                                           [NUMBER(MPI_BXOR)] = TELPHER_MEM_XOR + 1};
+    static const uint8_t elements[CLASS_COUNT] = {
+        [CLASS_i32] = TELPHER_MEM_INT32 + 1, [CLASS_u32] = TELPHER_MEM_UINT32 + 1,
+        [CLASS_i64] = TELPHER_MEM_INT64 + 1, [CLASS_u64] = TELPHER_MEM_UINT64 + 1,
+        [CLASS_f32] = TELPHER_MEM_FLOAT + 1, [CLASS_f64] = TELPHER_MEM_DOUBLE + 1};
+    const struct tp_ampi_type *type = tp_ampi_type_get(handle);
+    enum class class;
+
+    if (find(op, type) == NULL || !type->dense) {
+        return false;
+    }
+    class = class_of(type->element);
+    if (operations[NUMBER(op)] == 0 || elements[class] == 0) {
+        return false;
+    }
+    *ret_op = operations[NUMBER(op)] - 1u;
+    *ret_type = elements[class] - 1u;
+    *ret_elements = count * type->size / tp_ampi_type_size(type->element);
+    return true;
+}
+
 /* ---- calls ---- */
 
 int
@@ -334,6 +366,11 @@ PMPI_Reduce_local(const void *in, void *inout, int count, MPI_Datatype type, MPI
     if (count < 0 || !tp_ampi_op_fits(op, type)) {
         return tp_ampi_error(NULL, MPI_ERR_OP,
                              "operation %#x does not take datatype %#x", op, type);
+    }
+    if (count > 0 && tp_ampi_is_device(inout) &&
+        tp_ampi_combine_by_kernel(op, type, in, inout, inout, (size_t)count) ==
+            TELPHER_OK) {
+        return MPI_SUCCESS;
     }
     if (count > 0) {
         tp_ampi_type_reach(type, (size_t)count, &low, &len);

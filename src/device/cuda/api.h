@@ -18,6 +18,8 @@ typedef unsigned long long CUdeviceptr;
 typedef struct CUctx_st *CUcontext;
 typedef struct CUstream_st *CUstream;
 typedef struct CUevent_st *CUevent;
+typedef struct CUmod_st *CUmodule;
+typedef struct CUfunc_st *CUfunction;
 typedef struct {
     char reserved[64];
 } CUipcMemHandle;
@@ -108,6 +110,14 @@ struct tp_cuda_rows {
     X(EventDestroy, "cuEventDestroy_v2", (CUevent event))                              \
     X(EventRecord, "cuEventRecord", (CUevent event, CUstream stream))                  \
     X(EventQuery, "cuEventQuery", (CUevent event))                                     \
+    X(ModuleLoadData, "cuModuleLoadData", (CUmodule * module, const void *image))      \
+    X(ModuleGetFunction, "cuModuleGetFunction",                                        \
+      (CUfunction * function, CUmodule module, const char *name))                      \
+    X(LaunchKernel, "cuLaunchKernel",                                                  \
+      (CUfunction function, unsigned int grid_x, unsigned int grid_y,                  \
+       unsigned int grid_z, unsigned int block_x, unsigned int block_y,                \
+       unsigned int block_z, unsigned int shared, CUstream stream, void **parameters,  \
+       void **extra))                                                                  \
     X(PointerGetAttributes, "cuPointerGetAttributes",                                  \
       (unsigned int count, int *attributes, void **data, CUdeviceptr ptr))             \
     X(IpcGetMemHandle, "cuIpcGetMemHandle",                                            \

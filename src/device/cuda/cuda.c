@@ -447,6 +447,7 @@ static const struct tp_device_ops ops = {
     .progress = tp_cuda_progress,
     .move = tp_cuda_move,
     .move_takes_turns = tp_cuda_move_takes_turns,
+    .combine = tp_cuda_combine,
     .alloc = cuda_alloc,
     .free = cuda_free,
     .adopt = cuda_adopt,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Declarations shared by the files of device/cuda: cuda.c has GPUs and memory, copy.c
- * running copies, ipc.c other processes' memory, api.c the driver.
+ * running copies, combine.c kernels of reductions, ipc.c other processes' memory, api.c the driver.
  */
 #ifndef TELPHER_DEVICE_CUDA_CUDA_INT_H
 #define TELPHER_DEVICE_CUDA_CUDA_INT_H
@@ -35,6 +35,8 @@ struct tp_cuda_gpu {
     CUevent order; /**< stands in user's streams; used again at once */
     CUevent *events; /**< those not in use */
     size_t event_count, event_room;
+    CUfunction kernels[TELPHER_MEM_OPS]
+                      [TELPHER_MEM_TYPES]; /**< combine.c; NULL: not yet loaded */
     bool peers[TP_CUDA_GPUS_MAX]; /**< may copy there directly, or has tried to */
 };
 
@@ -93,6 +95,8 @@ int32_t tp_cuda_read(struct tp_device *d, struct tp_device_copy *copy);
 int32_t tp_cuda_write(struct tp_device *d, struct tp_device_copy *copy);
 int32_t tp_cuda_move(struct tp_device *d, struct tp_device_copy *copy);
 unsigned tp_cuda_progress(struct tp_device *d);
+telpher_status tp_cuda_combine(struct tp_device *d,
+                               const struct tp_device_combine *work);
 
 telpher_status tp_cuda_export(struct tp_device *d, void *mem,
                               uint8_t blob[TP_DEVICE_BLOB_MAX], size_t *ret_len);

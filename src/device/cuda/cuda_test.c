@@ -436,6 +436,50 @@ test_short_writes_to_a_shared_gpu(void **state)
     tp_mems_destroy(mems);
 }
 
+/* Elements of two ranges are combined on the GPU that both are on. */
+static void
+test_combine(void **state)
+{
+    struct setup *s = *state;
+    double mine[3] = {1.5, -2, 4}, theirs[3] = {0.5, 3, -4}, got[3];
+    int64_t bits[2] = {0x10f, 7}, mask[2] = {0xff, 1}, left[2];
+    char *other = user_alloc(s, 1, 64);
+
+    assert_int_equal(tp_mems_copy(s->mems, s->ptr, mine, sizeof(mine)), TELPHER_OK);
+    assert_int_equal(tp_mems_copy(s->mems, s->ptr + 64, theirs, sizeof(theirs)),
+                     TELPHER_OK);
+    assert_int_equal(tp_mems_combine(s->mems, TELPHER_MEM_SUM, TELPHER_MEM_DOUBLE,
+                                     s->ptr, s->ptr + 64, s->ptr + 128, 3),
+                     TELPHER_OK);
+    assert_int_equal(tp_mems_copy(s->mems, got, s->ptr + 128, sizeof(got)), TELPHER_OK);
+    assert_true(got[0] == 2 && got[1] == 1 && got[2] == 0);
+    assert_int_equal(tp_mems_copy(s->mems, s->ptr, bits, sizeof(bits)), TELPHER_OK);
+    assert_int_equal(tp_mems_copy(s->mems, s->ptr + 64, mask, sizeof(mask)),
+                     TELPHER_OK);
+    assert_int_equal(tp_mems_combine(s->mems, TELPHER_MEM_AND, TELPHER_MEM_INT64,
+                                     s->ptr, s->ptr + 64, s->ptr, 2),
+                     TELPHER_OK);
+    assert_int_equal(tp_mems_copy(s->mems, left, s->ptr, sizeof(left)), TELPHER_OK);
+    assert_true(left[0] == 0x0f && left[1] == 1);
+    assert_int_equal(tp_mems_combine(s->mems, TELPHER_MEM_XOR, TELPHER_MEM_DOUBLE,
+                                     s->ptr, s->ptr, s->ptr, 0),
+                     TELPHER_ERR_UNSUPPORTED);
+    assert_int_equal(tp_mems_combine(s->mems, TELPHER_MEM_SUM, TELPHER_MEM_DOUBLE,
+                                     s->ptr, other, s->ptr, 1),
+                     TELPHER_ERR_UNSUPPORTED); /* two GPUs */
+    assert_int_equal(tp_mems_combine(s->mems, TELPHER_MEM_SUM, TELPHER_MEM_DOUBLE,
+                                     s->ptr, s->ptr + 4, s->ptr, 1),
+                     TELPHER_ERR_UNSUPPORTED); /* not aligned */
+    assert_int_equal(tp_mems_combine(s->mems, TELPHER_MEM_SUM, TELPHER_MEM_DOUBLE,
+                                     s->ptr, s->ptr, s->ptr, SIZE),
+                     TELPHER_ERR_RANGE);
+    hooks->fail_nth("cuLaunchKernel", 1, CUDA_ERROR_LAUNCH_FAILED);
+    assert_int_equal(tp_mems_combine(s->mems, TELPHER_MEM_SUM, TELPHER_MEM_DOUBLE,
+                                     s->ptr, s->ptr, s->ptr, 1),
+                     TELPHER_ERR_DEVICE_LOST);
+    user_free(s, other);
+}
+
 static void
 test_no_driver(void **state)
 {
@@ -472,6 +516,7 @@ main(void)
         cmocka_unit_test_setup_teardown(test_mapping, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_short_writes_to_a_shared_gpu, set_up,
                                         tear_down),
+        cmocka_unit_test_setup_teardown(test_combine, set_up, tear_down),
         cmocka_unit_test(test_no_driver),
     };
     struct tp_error err = {0};

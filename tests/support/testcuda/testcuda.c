@@ -38,7 +38,11 @@ struct CUevent_st {
     unsigned long long recorded, done; /* counts of cuEventRecord() */
 };
 
-enum op_kind { COPY, RECORD, WAIT };
+struct CUmod_st {
+    char instruction[16]; /* of the only kernel, which combines elements */
+};
+
+enum op_kind { COPY, RECORD, WAIT, COMBINE };
 
 struct op {
     struct tp_list link;
@@ -47,7 +51,8 @@ struct op {
     const char *src;
     size_t bytes;
     CUevent event;
-    unsigned long long count; /* of the event */
+    unsigned long long count; /* of the event; elements */
+    const char *instruction, *higher; /* COMBINE */
 };
 
 struct CUstream_st {
@@ -66,6 +71,8 @@ static struct {
     struct tp_list streams;
     unsigned live;
     unsigned long long last_id;
+    struct CUmod_st modules[64];
+    unsigned module_count;
     struct {
         const char *name;
         unsigned calls, fail_at;
@@ -563,6 +570,43 @@ cuIpcCloseMemHandle(CUdeviceptr ptr)
 
 /* ---- streams and events -------------------------------------------------------------- */
 
+/* Does the work of the PTX of src/device/cuda/combine.c, by its instruction. */
+static void
+combine(struct op *op)
+{
+#define DO(name, type, value)                                                          \
+    if (strcmp(op->instruction, name) == 0) {                                          \
+        const type *lower = (const void *)op->src, *higher = (const void *)op->higher; \
+        type *out = (void *)op->dst;                                                   \
+        for (unsigned long long i = 0; i < op->count; i++) {                           \
+            type a = lower[i], b = higher[i];                                          \
+            out[i] = (type)(value);                                                    \
+        }                                                                              \
+        return;                                                                        \
+    }
+#define ORDER(suffix, type)                                                            \
+    DO("max." suffix, type, a > b ? a : b) DO("min." suffix, type, a < b ? a : b)
+#define INTEGER(suffix, type, whole)                                                   \
+    ORDER(suffix, type)                                                                \
+    DO("add." suffix, type, (whole)a + (whole)b)                                       \
+    DO("mul.lo." suffix, type, (whole)a *(whole)b)
+#define FLOATING(suffix, type)                                                         \
+    ORDER(suffix, type)                                                                \
+    DO("add.rn." suffix, type, a + b) DO("mul.rn." suffix, type, a *b)
+#define BITS(suffix, type)                                                             \
+    DO("and." suffix, type, a &b)                                                      \
+    DO("or." suffix, type, a | b) DO("xor." suffix, type, a ^ b)
+    INTEGER("s32", int32_t, uint32_t)
+    INTEGER("u32", uint32_t, uint32_t)
+    INTEGER("s64", int64_t, uint64_t)
+    INTEGER("u64", uint64_t, uint64_t)
+    FLOATING("f32", float)
+    FLOATING("f64", double)
+    BITS("b32", uint32_t)
+    BITS("b64", uint64_t)
+    tp_assert(!"an instruction of combine.c");
+}
+
 /* Runs the oldest operation of a stream if that can begin. */
 static void
 run_one(CUstream stream)
@@ -578,7 +622,9 @@ run_one(CUstream stream)
         return;
     }
     tp_list_remove(link);
-    if (op->kind == COPY) {
+    if (op->kind == COMBINE) {
+        combine(op);
+    } else if (op->kind == COPY) {
         memmove(op->dst, op->src, op->bytes);
     } else if (op->kind == RECORD) {
         op->event->done = op->count;
@@ -784,4 +830,68 @@ cuMemcpyAsync(CUdeviceptr dst, CUdeviceptr src, size_t bytes, CUstream stream)
 {
     ENTER_CONTEXT("cuMemcpyAsync");
     return add_copy(stream, content_at(dst, bytes), content_at(src, bytes), bytes);
+}
+
+/* ---- kernels ------------------------------------------------------------------------- */
+
+EXPORT CUresult cuModuleLoadData(CUmodule *module, const void *image);
+EXPORT CUresult
+cuModuleLoadData(CUmodule *module, const void *image)
+{
+    const char *use = strstr(image, " %a, %a, %b;"), *start = use;
+
+    ENTER_CONTEXT("cuModuleLoadData");
+    while (start != NULL && start[-1] != '\n') {
+        start--;
+    }
+    if (start == NULL || drv.module_count == TP_ARRAY_LEN(drv.modules)) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    *module = &drv.modules[drv.module_count++];
+    (void)snprintf((*module)->instruction, sizeof((*module)->instruction), "%.*s",
+                   (int)(use - start), start);
+    return CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuModuleGetFunction(CUfunction *function, CUmodule module,
+                                    const char *name);
+EXPORT CUresult
+cuModuleGetFunction(CUfunction *function, CUmodule module, const char *name)
+{
+    ENTER_CONTEXT("cuModuleGetFunction");
+    *function = (CUfunction)(void *)module;
+    return strcmp(name, "combine") == 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+EXPORT CUresult cuLaunchKernel(CUfunction function, unsigned int grid_x,
+                               unsigned int grid_y, unsigned int grid_z,
+                               unsigned int block_x, unsigned int block_y,
+                               unsigned int block_z, unsigned int shared,
+                               CUstream stream, void **parameters, void **extra);
+EXPORT CUresult
+cuLaunchKernel(CUfunction function, unsigned int grid_x, unsigned int grid_y,
+               unsigned int grid_z, unsigned int block_x, unsigned int block_y,
+               unsigned int block_z, unsigned int shared, CUstream stream,
+               void **parameters, void **extra)
+{
+    const struct CUmod_st *module = (const void *)function;
+    const CUdeviceptr *const *at = (const CUdeviceptr *const *)parameters;
+    const unsigned long long *count = parameters[3];
+    size_t bytes = (size_t)*count * (strstr(module->instruction, "64") != NULL ? 8 : 4);
+    struct op *op;
+
+    ENTER_CONTEXT("cuLaunchKernel");
+    (void)extra;
+    if (grid_x == 0 || grid_y != 1 || grid_z != 1 || block_x == 0 || block_y != 1 ||
+        block_z != 1 || shared != 0 || content_at(*at[0], bytes) == NULL ||
+        content_at(*at[1], bytes) == NULL || content_at(*at[2], bytes) == NULL) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    op = add(stream, COMBINE);
+    op->instruction = module->instruction;
+    op->src = content_at(*at[0], bytes);
+    op->higher = content_at(*at[1], bytes);
+    op->dst = content_at(*at[2], bytes);
+    op->count = *count;
+    return CUDA_SUCCESS;
 }

@@ -175,6 +175,9 @@ telpher_status tp_mems_register(struct tp_mems *mems, uint32_t kind, void *objec
 telpher_status tp_mems_unregister(struct tp_mems *mems, void *ptr);
 telpher_status tp_mems_copy(struct tp_mems *mems, void *dst, const void *src,
                             size_t len);
+telpher_status tp_mems_combine(struct tp_mems *mems, uint32_t op, uint32_t type,
+                               const void *lower, const void *higher, void *out,
+                               size_t count);
 telpher_status tp_mems_query(struct tp_mems *mems, const void *ptr,
                              telpher_mem_info *ret_info);
 void tp_mems_stats(const struct tp_mems *mems, telpher_mem_stats *ret_stats);

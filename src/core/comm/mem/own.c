@@ -266,3 +266,36 @@ tp_mems_copy(struct tp_mems *mems, void *dst, const void *src, size_t len)
     return tp_mems_can_move(&to, &from) ? move_now(mems, &to, &from, len)
                                         : bounce(mems, to, from, len);
 }
+
+telpher_status
+tp_mems_combine(struct tp_mems *mems, uint32_t op, uint32_t type, const void *lower,
+                const void *higher, void *out, size_t count)
+{
+    static const uint8_t bytes[TELPHER_MEM_TYPES] = {
+        [TELPHER_MEM_INT32] = 4,  [TELPHER_MEM_UINT32] = 4, [TELPHER_MEM_INT64] = 8,
+        [TELPHER_MEM_UINT64] = 8, [TELPHER_MEM_FLOAT] = 4,  [TELPHER_MEM_DOUBLE] = 8};
+    const void *const at[3] = {lower, higher, out};
+    struct tp_device_combine work = {.op = op, .type = type, .count = count};
+    struct tp_mem_place place[3];
+
+    for (int i = 0; i < 3; i++) {
+        telpher_status status =
+            count <= SIZE_MAX / bytes[type]
+                ? tp_mems_find(mems, at[i], count * bytes[type], &place[i])
+                : TELPHER_ERR_RANGE;
+
+        if (status != TELPHER_OK) {
+            return status;
+        }
+        if (place[i].device == NULL || place[i].device != place[0].device ||
+            place[i].device->ops->combine == NULL) {
+            return TELPHER_ERR_UNSUPPORTED;
+        }
+        if (place[i].offset % bytes[type] != 0) {
+            return TELPHER_ERR_UNSUPPORTED;
+        }
+        work.mem[i] = place[i].mem;
+        work.offset[i] = place[i].offset;
+    }
+    return place[0].device->ops->combine(place[0].device, &work);
+}

@@ -39,6 +39,7 @@ static void
 site_destroy(const struct tp_opencl *cl, struct tp_opencl_site *site)
 {
     tp_list_remove(&site->link);
+    tp_opencl_combine_fini(cl, site);
     for (int i = 0; i < TP_OPENCL_QUEUES; i++) {
         if (site->lanes[i].queue != NULL) {
             cl->ReleaseCommandQueue(site->lanes[i].queue);
@@ -463,6 +464,7 @@ static const struct tp_device_ops ops = {
     .progress = tp_opencl_memory_progress,
     .move = tp_opencl_memory_move,
     .can_move = tp_opencl_memory_can_move,
+    .combine = tp_opencl_combine,
     .alloc = memory_alloc,
     .free = memory_destroy,
     .adopt = memory_adopt,

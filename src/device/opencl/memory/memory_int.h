@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Internal interface of memory.h: memory.c has sites and memory, memory_copy.c copies,
- * memory_usm.c pointers, memory_chunk.c pinned host memory.
+ * memory_combine.c kernels of reductions, memory_usm.c pointers, memory_chunk.c pinned host
+ * memory.
  */
 #ifndef TELPHER_DEVICE_OPENCL_MEMORY_INT_H
 #define TELPHER_DEVICE_OPENCL_MEMORY_INT_H
@@ -26,6 +27,9 @@ struct tp_opencl_site {
     struct tp_opencl_lane lanes[TP_OPENCL_QUEUES];
     clEnqueueMemcpyINTEL_fn memcpy_usm; /**< NULL: the device has no USM */
     clGetMemAllocInfoINTEL_fn info_usm;
+    clSetKernelArgMemPointerINTEL_fn argument_usm;
+    cl_program combine; /**< memory_combine.c; NULL: not yet built */
+    cl_kernel kernels[TELPHER_MEM_OPS][TELPHER_MEM_TYPES]; /**< NULL: not yet made */
 };
 
 struct tp_opencl_memories {
@@ -71,6 +75,10 @@ void tp_opencl_usm_load(const struct tp_opencl *cl, struct tp_opencl_site *site)
 int32_t tp_opencl_memory_read(struct tp_device *d, struct tp_device_copy *copy);
 int32_t tp_opencl_memory_write(struct tp_device *d, struct tp_device_copy *copy);
 int32_t tp_opencl_memory_move(struct tp_device *d, struct tp_device_copy *copy);
+telpher_status tp_opencl_combine(struct tp_device *d,
+                                 const struct tp_device_combine *work);
+/** Releases the site's kernels. */
+void tp_opencl_combine_fini(const struct tp_opencl *cl, struct tp_opencl_site *site);
 bool tp_opencl_memory_can_move(struct tp_device *d, void *to, void *from);
 unsigned tp_opencl_memory_progress(struct tp_device *d);
 

@@ -275,6 +275,48 @@ test_two_contexts(void **state)
     cl.ReleaseContext(other);
 }
 
+/* Every operation on every type, of a registered buffer, in place and not. */
+static void
+test_combine(void **state)
+{
+    struct setup *s = *state;
+    int32_t mine[4] = {1, -2, 7, 100}, theirs[4] = {5, 3, -7, 12}, got[4];
+    static const int32_t want[TELPHER_MEM_OPS][4] = {
+        {6, 1, 0, 112}, {5, -6, -49, 1200}, {5, 3, 7, 100},  {1, -2, -7, 12},
+        {1, 2, 1, 4},   {5, -1, -1, 108},   {4, -3, -2, 104}};
+    const double one[2] = {0.5, -1}, two[2] = {4, 8};
+    double product[2];
+
+    for (uint32_t op = 0; op < TELPHER_MEM_OPS; op++) {
+        char *out = s->ptr + (op % 2 == 0 ? 512 : 256);
+
+        assert_int_equal(tp_mems_copy(s->mems, s->ptr + 64, mine, 16), TELPHER_OK);
+        assert_int_equal(tp_mems_copy(s->mems, s->ptr + 256, theirs, 16), TELPHER_OK);
+        assert_int_equal(tp_mems_combine(s->mems, op, TELPHER_MEM_INT32, s->ptr + 64,
+                                         s->ptr + 256, out, 4),
+                         TELPHER_OK);
+        assert_int_equal(tp_mems_copy(s->mems, got, out, 16), TELPHER_OK);
+        assert_memory_equal(got, want[op], 16);
+        for (uint32_t type = 0; type < TELPHER_MEM_TYPES; type++) {
+            telpher_status status =
+                tp_mems_combine(s->mems, op, type, s->ptr, s->ptr, s->ptr, 0);
+
+            assert_true(status == TELPHER_OK || op >= TELPHER_MEM_AND ||
+                        type == TELPHER_MEM_DOUBLE);
+        }
+    }
+    assert_int_equal(tp_mems_copy(s->mems, s->ptr, one, 16), TELPHER_OK);
+    assert_int_equal(tp_mems_copy(s->mems, s->ptr + 16, two, 16), TELPHER_OK);
+    if (tp_mems_combine(s->mems, TELPHER_MEM_PROD, TELPHER_MEM_DOUBLE, s->ptr,
+                        s->ptr + 16, s->ptr + 32, 2) == TELPHER_OK) {
+        assert_int_equal(tp_mems_copy(s->mems, product, s->ptr + 32, 16), TELPHER_OK);
+        assert_true(product[0] == 2 && product[1] == -8);
+    }
+    assert_int_equal(tp_mems_combine(s->mems, TELPHER_MEM_SUM, TELPHER_MEM_INT32,
+                                     s->ptr, mine, s->ptr, 4),
+                     TELPHER_ERR_UNSUPPORTED);
+}
+
 static void
 test_images_are_refused(void **state)
 {
@@ -375,6 +417,7 @@ main(void)
         cmocka_unit_test_setup_teardown(test_unregister, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_parts_of_a_buffer, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_two_contexts, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_combine, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_images_are_refused, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_use, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_shared_virtual_memory, set_up, tear_down),

@@ -37,6 +37,7 @@ tp_opencl_usm_load(const struct tp_opencl *cl, struct tp_opencl_site *site)
                           NULL) == CL_SUCCESS) {
         find(cl, platform, "clEnqueueMemcpyINTEL", &site->memcpy_usm);
         find(cl, platform, "clGetMemAllocInfoINTEL", &site->info_usm);
+        find(cl, platform, "clSetKernelArgMemPointerINTEL", &site->argument_usm);
     }
 }
 
