@@ -432,8 +432,9 @@ out_30(cl_device_id dev, const struct td_out *out, cl_device_info name)
     case CL_DEVICE_BUILT_IN_KERNELS_WITH_VERSION:
         return out_built_in(out);
     case CL_DEVICE_SVM_CAPABILITIES:
-        return td_out_u64(out,
-                          td_script()->svm > 0 ? CL_DEVICE_SVM_COARSE_GRAIN_BUFFER : 0);
+        return td_out_u64(
+            out, (td_script()->svm > 0 ? CL_DEVICE_SVM_COARSE_GRAIN_BUFFER : 0) |
+                     (td_script()->fine ? CL_DEVICE_SVM_FINE_GRAIN_BUFFER : 0));
     case CL_DEVICE_MAX_NUM_SUB_GROUPS:
         return td_out_u32(out, sub_group > 0 ? TD_GROUP_MAX / sub_group : 0);
     default:

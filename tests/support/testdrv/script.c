@@ -196,6 +196,7 @@ read_script(void)
     script.in_flush = is("TESTDRV_IN_FLUSH", "1");
     script.vendor = number("TESTDRV_VENDOR", 0, UINT_MAX, 0x7e17);
     script.unified = is("TESTDRV_UNIFIED", "1");
+    script.fine = is("TESTDRV_FINE", "1");
     script.version12 = is("TESTDRV_VERSION", "1.2");
     script.device_type = is("TESTDRV_TYPE", "cpu") ? CL_DEVICE_TYPE_CPU
                          : is("TESTDRV_TYPE", "accelerator")

@@ -123,6 +123,7 @@ struct td_script {
     const char
         *camera; /* file of frames for the built-in kernel of that name, or NULL */
     cl_ulong svm; /* 0: none; 1: anywhere; else the address of the first allocation */
+    bool fine; /* kernels use host memory, says the device */
     unsigned group_said; /* answer to CL_KERNEL_WORK_GROUP_SIZE; larger groups run */
     unsigned local_said; /* [bytes] answer to CL_KERNEL_LOCAL_MEM_SIZE */
     unsigned

@@ -124,6 +124,11 @@ int32_t tp_exec_find_box(struct tp_exec *x, const struct tp_exec_content *conten
 
 /* ---- large_transfer.c ---- */
 
+/** True if content from or for another server goes without a command of the driver: the host
+ *  reaches the memory, and little enough would have to be copied. */
+bool tp_exec_moves_memory(const struct tp_exec_command *c,
+                          const struct tp_exec_mem *mem,
+                          const struct tp_device_box *box, bool to_client);
 /** Enqueues the gate of a move, and the event that blocks the queue until its end. */
 telpher_status tp_exec_move(struct tp_exec_command *c, struct tp_exec_mem *mem,
                             const struct tp_device_box *box, uint64_t transfer,

@@ -468,6 +468,16 @@ start_move(struct tp_exec_command *c, struct move *mv,
     return TELPHER_OK;
 }
 
+bool
+tp_exec_moves_memory(const struct tp_exec_command *c, const struct tp_exec_mem *mem,
+                     const struct tp_device_box *box, bool to_client)
+{
+    return c->peer != NULL && !c->queue->profiling &&
+           tp_exec_host_range(mem, box) != NULL &&
+           (!to_client || !tp_exec_bulk_keeps(c->peer) ||
+            box->region[0] <= TP_WIRE_CHUNK_MAX);
+}
+
 telpher_status
 tp_exec_move(struct tp_exec_command *c, struct tp_exec_mem *mem,
              const struct tp_device_box *box, uint64_t transfer, bool to_client,
@@ -489,7 +499,10 @@ tp_exec_move(struct tp_exec_command *c, struct tp_exec_mem *mem,
     telpher_status status = TELPHER_OK;
 
     c->error = mv == NULL ? CL_OUT_OF_HOST_MEMORY : 0;
-    if (c->error == 0) {
+    if (c->error == 0 && tp_exec_moves_memory(c, mem, box, to_client)) {
+        params.memory = tp_exec_host_range(mem, box);
+        params.copies = to_client && tp_exec_bulk_keeps(c->peer);
+    } else if (c->error == 0) {
         c->error = tp_exec_domain(c->queue, &params.device);
     }
     if (c->error == 0) {

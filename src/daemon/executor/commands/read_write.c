@@ -304,7 +304,8 @@ read_box(struct tp_exec_command *c, struct tp_exec_mem *mem,
     if (is_shared(content->flags)) {
         return read_shared(c, mem, box, content);
     }
-    if (c->error == 0 && !is_direct(c->x, size, transfer)) {
+    if (c->error == 0 &&
+        (!is_direct(c->x, size, transfer) || tp_exec_moves_memory(c, mem, box, true))) {
         return tp_exec_move(c, mem, box, transfer, true, content->flags);
     }
     if (c->error == 0) {

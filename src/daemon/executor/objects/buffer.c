@@ -49,8 +49,11 @@ make_buffer(struct tp_exec_mem *mem, const struct tp_wire_buffer_create *m)
     if (!tp_exec_mem_charge(mem, m->size)) {
         return CL_MEM_OBJECT_ALLOCATION_FAILURE;
     }
-    mem->native =
-        x->cl.CreateBuffer(mem->context->native, m->flags, m->size, NULL, &error);
+    mem->native = tp_exec_host_buffer(mem);
+    if (mem->native == NULL) {
+        mem->native =
+            x->cl.CreateBuffer(mem->context->native, m->flags, m->size, NULL, &error);
+    }
     return error;
 }
 
@@ -102,6 +105,7 @@ make_sub_buffer(struct tp_exec_mem *mem, const struct tp_wire_sub_buffer_create 
     mem->native = x->cl.CreateSubBuffer(parent->native, m->flags,
                                         CL_BUFFER_CREATE_TYPE_REGION, &region, &error);
     if (error == 0) {
+        mem->host = parent->host != NULL ? parent->host + m->origin : NULL;
         enter_sub_buffer(mem, parent);
     }
     return error;

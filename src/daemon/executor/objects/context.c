@@ -69,6 +69,7 @@ make_context(struct tp_exec_context *c, const struct tp_wire_u64s *numbers)
                                         context_notify, NULL, &error);
     }
     tp_free(ids);
+    c->uses_host_memory = error == 0 && tp_exec_uses_host_memory(c);
     return error;
 }
 

@@ -48,6 +48,7 @@ struct tp_exec_context {
     struct tp_device **domains; /**< per device, created at first use; reader only */
     struct tp_list pin_link; /**< pins->contexts; reader only */
     cl_mem nothing; /**< one byte, created at first use; reader only */
+    bool uses_host_memory; /**< kernels of all its devices do; constant */
 };
 
 struct tp_exec_queue {
@@ -88,6 +89,9 @@ struct tp_exec_mem {
         *last_sub; /**< sub-buffer made last of those that the driver has */
     struct tp_exec_mem *older_sub; /**< of the same parent, made before this one */
     struct tp_exec_svm *svm; /**< held until released; NULL: memory of the driver's */
+    uint8_t *
+        host; /**< its content, as long as `native` lives; NULL: the host does not reach
+                        it, or svm */
     uint64_t element; /**< [bytes] of an image element; 0: a buffer */
     uint64_t
         dims[3]; /**< of an image: elements, rows (or layers), slices (or layers) */
@@ -198,6 +202,16 @@ int32_t tp_exec_domain(struct tp_exec_queue *q, struct tp_device **ret_device);
 int32_t tp_exec_queue_renew(struct tp_exec_queue *q);
 /** Releases the event of the last barrier. Reader only. */
 void tp_exec_queue_forget_barrier(struct tp_exec_queue *q);
+
+/* ---- host_memory.c ---- */
+
+/** True if kernels of all devices of a context use host memory as it is. */
+bool tp_exec_uses_host_memory(const struct tp_exec_context *c);
+/** Creates the native buffer on memory that the host reaches. @return NULL: not here */
+cl_mem tp_exec_host_buffer(struct tp_exec_mem *mem);
+/** Where the bytes of a box are. @return NULL: not in one piece, or out of the host's reach */
+uint8_t *tp_exec_host_range(const struct tp_exec_mem *mem,
+                            const struct tp_device_box *box);
 
 /** Charges the session for the device memory of a new object. @return false: the object is
  *  poisoned, and FAILED has been sent */

@@ -66,6 +66,12 @@ tp_exec_bulk_expect_signs(struct tp_exec_bulk *b)
     b->gives_signs = true;
 }
 
+bool
+tp_exec_bulk_keeps(const struct tp_exec_bulk *b)
+{
+    return b->keeps;
+}
+
 void
 tp_exec_bulk_tell(struct tp_exec_bulk *b, uint16_t type, const void *msg)
 {

@@ -135,7 +135,7 @@ land(struct tp_exec_transfer *t, uint32_t len)
     if (t->discard || t->error != 0) {
         return NULL;
     }
-    if (t->known && t->p.device == NULL && t->fill == NULL) {
+    if (t->known && t->open && t->p.device == NULL && t->fill == NULL) {
         return t->p.memory + t->received;
     }
     return room_in_chunk(t, len);
@@ -225,6 +225,8 @@ data_end(void *arg, uint64_t transfer, uint64_t offset, uint32_t len)
     t->received += len;
     if (t->fill != NULL) {
         t->fill->len += len;
+    } else {
+        t->moved += len;
     }
     if (t->error == 0 && !t->discard) {
         tp_exec_transfer_place(t);

@@ -88,6 +88,20 @@ cut_chunk(struct tp_exec_chunk *c)
     return n;
 }
 
+/* Copies a chunk to host memory. Releases the lock meanwhile. */
+static void
+copy_to_memory(struct tp_exec_chunk *c)
+{
+    struct tp_exec_transfer *t = c->transfer;
+
+    t->flying++;
+    tp_exec_chunk_begun(t->all);
+    tp_mutex_unlock(&t->all->lock);
+    memcpy(t->p.memory + c->pos, c->data, c->len);
+    tp_mutex_lock(&t->all->lock);
+    chunk_copied(c);
+}
+
 /* Starts the copies of a chunk. Releases the lock meanwhile. */
 static void
 submit(struct tp_exec_chunk *c)
@@ -194,8 +208,7 @@ static void
 give_credit(struct tp_exec_transfer *t)
 {
     struct tp_exec_transfers *all = t->all;
-    uint64_t through = t->p.device != NULL ? t->moved : t->received;
-    uint64_t limit = TP_MIN(through + TP_WIRE_WINDOW, t->p.size);
+    uint64_t limit = TP_MIN(t->moved + TP_WIRE_WINDOW, t->p.size);
 
     if (t->error != 0) {
         limit = t->p.size; /* its content is dropped, so no limit is needed */
@@ -216,12 +229,6 @@ give_credit(struct tp_exec_transfer *t)
     tp_mutex_lock(&all->lock);
 }
 
-static bool
-all_arrived(const struct tp_exec_transfer *t)
-{
-    return t->p.device != NULL ? t->moved == t->p.size : t->received == t->p.size;
-}
-
 static void
 advance_incoming(struct tp_exec_transfer *t)
 {
@@ -230,9 +237,15 @@ advance_incoming(struct tp_exec_transfer *t)
     if (!t->known) {
         return;
     }
-    while (t->open && t->error == 0 && t->p.device != NULL &&
+    while (t->open && t->error == 0 &&
            (first = tp_list_pop_front(&t->chunks)) != NULL) {
-        submit(tp_list_entry(first, struct tp_exec_chunk, link));
+        struct tp_exec_chunk *c = tp_list_entry(first, struct tp_exec_chunk, link);
+
+        if (t->p.device != NULL) {
+            submit(c);
+        } else {
+            copy_to_memory(c);
+        }
     }
     if (t->error != 0) {
         t->discard = true;
@@ -244,7 +257,8 @@ advance_incoming(struct tp_exec_transfer *t)
         give_credit(t);
     }
     /* a failed transfer also keeps its order: it ends only after its gate opens */
-    if (t->open && (t->error != 0 || all_arrived(t)) && t->flying == 0 && !t->landing) {
+    if (t->open && (t->error != 0 || t->moved == t->p.size) && t->flying == 0 &&
+        !t->landing) {
         drop_chunks(t); /* includes content received while give_credit() had no lock */
         finish(t);
     }
@@ -252,23 +266,45 @@ advance_incoming(struct tp_exec_transfer *t)
 
 /* ---- content that goes ---- */
 
-/* Sends host memory as one chunk that borrows it. */
+/* A chunk of host memory: borrowed, or a copy. @return NULL: no memory */
+static struct tp_exec_chunk *
+memory_chunk(struct tp_exec_transfer *t, uint64_t len)
+{
+    struct tp_exec_chunk *c = t->p.copies ? tp_exec_chunk_new(t, t->cut, len)
+                                          : tp_zalloc(sizeof(*c), "chunk");
+
+    if (c != NULL && t->p.copies) {
+        memcpy(c->data, t->p.memory + t->cut, len);
+    } else if (c != NULL) {
+        tp_list_init(&c->link);
+        c->transfer = t;
+        c->data = t->p.memory + t->cut;
+        c->pos = t->cut;
+    }
+    return c;
+}
+
+/* Sends host memory: to the client as one chunk, to another server as far as that lets it
+ * come. */
 static void
 send_memory(struct tp_exec_transfer *t)
 {
-    struct tp_exec_chunk *c = tp_zalloc(sizeof(*c), "chunk");
+    uint64_t end = t->p.peer != NULL ? t->limit : t->p.size;
 
-    if (c == NULL) {
-        t->error = TP_EXEC_TRANSFER_NO_MEMORY;
-        return;
+    while (t->cut < end && t->error == 0) {
+        uint64_t most = t->p.peer != NULL ? TP_EXEC_TRANSFER_CHUNK : t->p.size;
+        uint64_t len = TP_MIN(end - t->cut, most);
+        struct tp_exec_chunk *c = memory_chunk(t, len);
+
+        if (c == NULL) {
+            t->error = TP_EXEC_TRANSFER_NO_MEMORY;
+            return;
+        }
+        c->len = len;
+        t->cut += len;
+        t->holding++;
+        tp_exec_bulk_queue(t, c);
     }
-    tp_list_init(&c->link);
-    c->transfer = t;
-    c->data = t->p.memory;
-    c->len = t->p.size;
-    t->cut = t->p.size;
-    t->holding++;
-    tp_exec_bulk_queue(t, c);
 }
 
 /* True while other content occupies the staging memory; its end schedules this transfer. */
@@ -370,14 +406,12 @@ has_stream(struct tp_exec_transfer *t)
     return t->stream != NULL;
 }
 
-/* Sends host memory. @return true when all of it has been sent */
+/* Sends host memory. @return true when all of it has been sent, or copied */
 static bool
 advance_memory(struct tp_exec_transfer *t)
 {
-    if (t->cut == 0) {
-        send_memory(t);
-    }
-    return t->sent == t->p.size;
+    send_memory(t);
+    return (t->p.copies ? t->cut : t->sent) == t->p.size;
 }
 
 /* Reads and sends device memory. @return true when all of it has been read */

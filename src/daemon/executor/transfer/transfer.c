@@ -161,16 +161,6 @@ tp_exec_transfer_place(struct tp_exec_transfer *t)
         tp_list_push_back(&t->chunks, &t->fill->link);
         t->fill = NULL;
     }
-    if (!t->known || t->p.device != NULL || t->p.memory == NULL || t->p.to_client) {
-        return;
-    }
-    tp_list_for_each_safe(pos, &t->chunks) {
-        struct tp_exec_chunk *c = tp_list_entry(pos, struct tp_exec_chunk, link);
-
-        memcpy(t->p.memory + c->pos, c->data, c->len);
-        tp_list_remove(pos);
-        tp_exec_chunk_free(c);
-    }
 }
 
 telpher_status

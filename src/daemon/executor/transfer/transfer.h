@@ -69,6 +69,9 @@ struct tp_exec_transfer_params {
     void *mem; /**< of the device; borrowed until finished */
     struct tp_device_box box;
     uint8_t *memory; /**< host memory of @p size bytes; borrowed until finished */
+    bool
+        copies; /**< small host memory is copied before it goes to another server, so that
+                      the end does not wait for an acknowledgement */
     /**
      * Called once, on any thread, when the device or host memory is no longer in use.
      * Content from a device may still be unsent; content from host memory has been sent.
@@ -116,6 +119,8 @@ void tp_exec_transfers_each_staging(const struct tp_exec_transfers *all,
                                     void (*each)(void *arg,
                                                  struct tp_host_staging *staging),
                                     void *arg);
+/** True if content of a stream is kept until the other side has acknowledged it. */
+bool tp_exec_bulk_keeps(const struct tp_exec_bulk *b);
 /** Breaks all bulk streams and waits until their threads have ended. */
 void tp_exec_transfers_end_streams(struct tp_exec_transfers *all);
 /**

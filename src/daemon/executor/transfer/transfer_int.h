@@ -143,7 +143,7 @@ uint64_t tp_exec_transfer_name(const struct tp_exec_transfer *t);
 void tp_exec_transfer_poke(struct tp_exec_transfer *t);
 /** Frees a transfer if it is no longer needed. Under lock. */
 void tp_exec_transfer_reap(struct tp_exec_transfer *t);
-/** Queues a complete chunk for a device copy, or copies it to host memory. Under lock. */
+/** Queues a complete chunk for a copy to the device or to host memory. Under lock. */
 void tp_exec_transfer_place(struct tp_exec_transfer *t);
 /** Allocates a chunk of at least @p want bytes. @return NULL: no memory. Under lock. */
 struct tp_exec_chunk *tp_exec_chunk_new(struct tp_exec_transfer *t, uint64_t pos,
