@@ -31,8 +31,8 @@ open_comm(MPI_Session session, const char *pset, int *rank, int *size)
     MPI_Comm comm;
 
     CHECK(MPI_Group_from_session_pset(session, pset, &group) == MPI_SUCCESS);
-    CHECK(MPI_Comm_create_from_group(group, "test", MPI_INFO_NULL, MPI_ERRORS_RETURN, &comm) ==
-          MPI_SUCCESS);
+    CHECK(MPI_Comm_create_from_group(group, "test", MPI_INFO_NULL, MPI_ERRORS_RETURN,
+                                     &comm) == MPI_SUCCESS);
     MPI_Group_free(&group);
     MPI_Comm_rank(comm, rank);
     MPI_Comm_size(comm, size);
@@ -80,7 +80,8 @@ check_errors(MPI_Session session)
     MPI_Session_get_errhandler(session, &now);
     CHECK(now == handler);
     CHECK(MPI_Group_from_session_pset(session, "mpi://MARS", &group) != MPI_SUCCESS);
-    CHECK(MPI_Session_get_nth_pset(session, MPI_INFO_NULL, 77, &length, NULL) != MPI_SUCCESS);
+    CHECK(MPI_Session_get_nth_pset(session, MPI_INFO_NULL, 77, &length, NULL) !=
+          MPI_SUCCESS);
     CHECK(calls == 2 && seen == session);
     MPI_Session_call_errhandler(session, MPI_ERR_OTHER);
     CHECK(calls == 3);
@@ -93,13 +94,15 @@ check_halves(MPI_Session session, int rank, int size)
 {
     MPI_Group world, low, high;
     MPI_Comm between;
-    int range[1][3] = {{0, size / 2 - 1, 1}}, is_low = rank < size / 2, value = -1, remote;
+    int range[1][3] = {{0, size / 2 - 1, 1}}, is_low = rank < size / 2, value = -1,
+        remote;
 
     MPI_Group_from_session_pset(session, "mpi://WORLD", &world);
     MPI_Group_range_incl(world, 1, range, &low);
     MPI_Group_range_excl(world, 1, range, &high);
-    MPI_Intercomm_create_from_groups(is_low ? low : high, 0, is_low ? high : low, 0, "halves",
-                                     MPI_INFO_NULL, MPI_ERRORS_RETURN, &between);
+    MPI_Intercomm_create_from_groups(is_low ? low : high, 0, is_low ? high : low, 0,
+                                     "halves", MPI_INFO_NULL, MPI_ERRORS_RETURN,
+                                     &between);
     MPI_Comm_remote_size(between, &remote);
     CHECK(remote == (is_low ? size - size / 2 : size / 2));
     value = is_low;

@@ -53,8 +53,8 @@ test_bottom(int bytes)
     int position = 0;
 
     put_pattern(0, (size_t)bytes, (unsigned)rank);
-    MPI_Sendrecv(MPI_BOTTOM, 1, from, right, 0, MPI_BOTTOM, 1, to, left, 0, MPI_COMM_WORLD,
-                 MPI_STATUS_IGNORE);
+    MPI_Sendrecv(MPI_BOTTOM, 1, from, right, 0, MPI_BOTTOM, 1, to, left, 0,
+                 MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     expect_pattern(1, (size_t)bytes, (unsigned)left, "MPI_BOTTOM");
     put_pattern(0, (size_t)bytes, 40u + (unsigned)rank);
     MPI_Irecv(MPI_BOTTOM, 1, to, left, 0, MPI_COMM_WORLD, &requests[0]);
@@ -71,7 +71,8 @@ test_bottom(int bytes)
     MPI_Request_free(&requests[1]);
     MPI_Pack(MPI_BOTTOM, 1, from, host[1], bytes, &position, MPI_COMM_WORLD);
     fill(result, (size_t)bytes, 70u + (unsigned)rank);
-    expect(position == bytes && memcmp(host[1], result, (size_t)bytes) == 0, "packed MPI_BOTTOM", bytes);
+    expect(position == bytes && memcmp(host[1], result, (size_t)bytes) == 0,
+           "packed MPI_BOTTOM", bytes);
     MPI_Type_free(&from);
     MPI_Type_free(&to);
 }
@@ -83,8 +84,8 @@ static MPI_Datatype nested;
 static void
 exchange_nested(void)
 {
-    MPI_Sendrecv(out + 4096, 3, nested, right, 1, in + 4096, 3, nested, left, 1, MPI_COMM_WORLD,
-                 MPI_STATUS_IGNORE);
+    MPI_Sendrecv(out + 4096, 3, nested, right, 1, in + 4096, 3, nested, left, 1,
+                 MPI_COMM_WORLD, MPI_STATUS_IGNORE);
 }
 
 static void
@@ -115,7 +116,8 @@ test_nested(int blocks)
     MPI_Type_free(&record);
     MPI_Type_free(&resized);
     compare("nested datatypes", exchange_nested, (size_t)blocks * 600 + 16384);
-    compare("nested datatypes gathered", gather_nested, (size_t)blocks * 200 * (size_t)size + 65536);
+    compare("nested datatypes gathered", gather_nested,
+            (size_t)blocks * 200 * (size_t)size + 65536);
     MPI_Type_free(&nested);
 }
 
@@ -134,7 +136,8 @@ test_null_requests(void)
     MPI_Irecv(device[1], SMALL, MPI_BYTE, left, 7, MPI_COMM_WORLD, &requests[2]);
     MPI_Isend(device[0], SMALL, MPI_BYTE, right, 7, MPI_COMM_WORLD, &requests[4]);
     MPI_Waitall(5, requests, statuses);
-    expect(statuses[2].MPI_SOURCE == left && statuses[2].MPI_TAG == 7, "status among null requests", 0);
+    expect(statuses[2].MPI_SOURCE == left && statuses[2].MPI_TAG == 7,
+           "status among null requests", 0);
     expect_pattern(1, SMALL, (unsigned)left, "among null requests");
     MPI_Waitany(5, requests, &index, statuses);
     expect(index == MPI_UNDEFINED, "nothing is active", index);
@@ -160,7 +163,8 @@ test_freed_early(int bytes)
     MPI_Request_free(&requests[1]);
     MPI_Barrier(MPI_COMM_WORLD);
     for (int i = 0; i < 2; i++) {
-        MPI_Recv(device[1 + i], bytes, MPI_BYTE, left, 2, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        MPI_Recv(device[1 + i], bytes, MPI_BYTE, left, 2, MPI_COMM_WORLD,
+                 MPI_STATUS_IGNORE);
         expect_pattern(1 + i, (size_t)bytes, (unsigned)left, "a request freed early");
     }
     MPI_Barrier(MPI_COMM_WORLD);
@@ -193,15 +197,16 @@ test_wrong_counts(void)
     MPI_Request request;
 
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
-    expect(MPI_Sendrecv_replace(device[0], -1, MPI_BYTE, right, 0, left, 0, MPI_COMM_WORLD,
-                                MPI_STATUS_IGNORE) != MPI_SUCCESS,
+    expect(MPI_Sendrecv_replace(device[0], -1, MPI_BYTE, right, 0, left, 0,
+                                MPI_COMM_WORLD, MPI_STATUS_IGNORE) != MPI_SUCCESS,
            "a negative count to replace", 0);
     expect(MPI_Send(device[0], -1, MPI_BYTE, right, 0, MPI_COMM_WORLD) != MPI_SUCCESS,
            "a negative count to send", 0);
-    expect(MPI_Irecv(device[0], 1, MPI_DATATYPE_NULL, left, 0, MPI_COMM_WORLD, &request) != MPI_SUCCESS,
+    expect(MPI_Irecv(device[0], 1, MPI_DATATYPE_NULL, left, 0, MPI_COMM_WORLD,
+                     &request) != MPI_SUCCESS,
            "no datatype to receive", 0);
-    expect(MPI_Allreduce(device[0], device[1], 1, MPI_DATATYPE_NULL, MPI_SUM, MPI_COMM_WORLD) !=
-               MPI_SUCCESS,
+    expect(MPI_Allreduce(device[0], device[1], 1, MPI_DATATYPE_NULL, MPI_SUM,
+                         MPI_COMM_WORLD) != MPI_SUCCESS,
            "no datatype to reduce", 0);
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
 }
@@ -220,7 +225,8 @@ test_windows_of_host_memory(void)
     put_pattern(0, LARGE, (unsigned)rank);
     MPI_Irecv(device[1], LARGE, MPI_BYTE, left, 5, MPI_COMM_WORLD, &requests[0]);
     MPI_Isend(device[0], LARGE, MPI_BYTE, right, 5, MPI_COMM_WORLD, &requests[1]);
-    MPI_Win_create(shared, sizeof(int), sizeof(int), MPI_INFO_NULL, MPI_COMM_WORLD, &win);
+    MPI_Win_create(shared, sizeof(int), sizeof(int), MPI_INFO_NULL, MPI_COMM_WORLD,
+                   &win);
     MPI_Win_fence(0, win);
     MPI_Put(&value, 1, MPI_INT, right, 0, 1, MPI_INT, win);
     MPI_Win_fence(0, win);
@@ -255,16 +261,18 @@ static void
 reduce_in_place(void)
 {
     MPI_Allreduce(MPI_IN_PLACE, in, 100, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
-    MPI_Reduce(rank == 0 ? MPI_IN_PLACE : in, rank == 0 ? in : NULL, 100, MPI_INT, MPI_MAX, 0,
-               MPI_COMM_WORLD);
+    MPI_Reduce(rank == 0 ? MPI_IN_PLACE : in, rank == 0 ? in : NULL, 100, MPI_INT,
+               MPI_MAX, 0, MPI_COMM_WORLD);
     MPI_Reduce_scatter_block(MPI_IN_PLACE, in, 4, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
 }
 
 static void
 move_in_place(void)
 {
-    MPI_Gather(rank == 0 ? MPI_IN_PLACE : in, 10, MPI_INT, in, 10, MPI_INT, 0, MPI_COMM_WORLD);
-    MPI_Scatter(in, 10, MPI_INT, rank == 0 ? MPI_IN_PLACE : in, 10, MPI_INT, 0, MPI_COMM_WORLD);
+    MPI_Gather(rank == 0 ? MPI_IN_PLACE : in, 10, MPI_INT, in, 10, MPI_INT, 0,
+               MPI_COMM_WORLD);
+    MPI_Scatter(in, 10, MPI_INT, rank == 0 ? MPI_IN_PLACE : in, 10, MPI_INT, 0,
+                MPI_COMM_WORLD);
     MPI_Alltoall(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, in, 10, MPI_INT, MPI_COMM_WORLD);
     MPI_Allgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, in, 10, MPI_INT, MPI_COMM_WORLD);
 }
@@ -282,7 +290,8 @@ test_mixed(void)
     MPI_Gather(device[0], SMALL, MPI_BYTE, host[1], SMALL, MPI_BYTE, 0, MPI_COMM_WORLD);
     for (int r = 0; r < size && rank == 0; r++) {
         fill(result, SMALL, (unsigned)r);
-        expect(memcmp(host[1] + (size_t)r * SMALL, result, SMALL) == 0, "gathered into host memory", r);
+        expect(memcmp(host[1] + (size_t)r * SMALL, result, SMALL) == 0,
+               "gathered into host memory", r);
     }
     fill(host[2], SMALL, 77);
     MPI_Bcast(here, SMALL, MPI_BYTE, 0, MPI_COMM_WORLD);
@@ -291,7 +300,8 @@ test_mixed(void)
     }
     *values = rank + 1;
     copy(device[3], values, sizeof(int));
-    MPI_Allreduce(is_host ? (char *)values : device[3], here, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    MPI_Allreduce(is_host ? (char *)values : device[3], here, 1, MPI_INT, MPI_SUM,
+                  MPI_COMM_WORLD);
     copy(values, here, sizeof(int));
     expect(*values == size * (size + 1) / 2, "a sum of both kinds of memory", *values);
     MPI_Barrier(MPI_COMM_WORLD);

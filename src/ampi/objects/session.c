@@ -202,10 +202,10 @@ find_pset(const struct tp_ampi_session *session, const char *name, int *ret_erro
     if (name != NULL && strcmp(name, psets[1]) == 0) {
         return rank->comm_self;
     }
-    *ret_error =
-        report(session, 0, MPI_ERR_ARG, "there is no process set %s: ask for their names "
-                                        "with MPI_Session_get_nth_pset",
-               name != NULL ? name : "without a name");
+    *ret_error = report(session, 0, MPI_ERR_ARG,
+                        "there is no process set %s: ask for their names "
+                        "with MPI_Session_get_nth_pset",
+                        name != NULL ? name : "without a name");
     return NULL;
 }
 
@@ -313,8 +313,8 @@ PMPI_Comm_create_from_group(MPI_Group group, const char *tag, MPI_Info info,
 
     (void)info;
     if (ret == NULL || tag == NULL || tp_ampi_group_get(group) == NULL) {
-        return report(NULL, handler, ret == NULL || tag == NULL ? MPI_ERR_ARG
-                                                                : MPI_ERR_GROUP,
+        return report(NULL, handler,
+                      ret == NULL || tag == NULL ? MPI_ERR_ARG : MPI_ERR_GROUP,
                       "%#x is no group, or there is no tag or no result", group);
     }
     error = PMPI_Comm_create_group(MPI_COMM_WORLD, group, tag_of(tag), ret);
@@ -333,13 +333,14 @@ PMPI_Intercomm_create_from_groups(MPI_Group local, int leader, MPI_Group remote,
 
     *ret = MPI_COMM_NULL;
     if (peers == NULL || remote_leader < 0 || remote_leader >= peers->size) {
-        return report(NULL, handler, MPI_ERR_GROUP,
-                      "%#x is no group with a leader %d", remote, remote_leader);
+        return report(NULL, handler, MPI_ERR_GROUP, "%#x is no group with a leader %d",
+                      remote, remote_leader);
     }
     error = PMPI_Comm_create_from_group(local, tag, info, handler, &own);
     if (error == MPI_SUCCESS && own != MPI_COMM_NULL) {
-        error = PMPI_Intercomm_create(own, leader, MPI_COMM_WORLD,
-                                      (int)peers->world[remote_leader], tag_of(tag), ret);
+        error =
+            PMPI_Intercomm_create(own, leader, MPI_COMM_WORLD,
+                                  (int)peers->world[remote_leader], tag_of(tag), ret);
         (void)PMPI_Comm_free(&own);
     }
     return error == MPI_SUCCESS ? set_handler(*ret, handler) : error;

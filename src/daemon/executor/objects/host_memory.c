@@ -51,7 +51,8 @@ tp_exec_host_buffer(struct tp_exec_mem *mem)
     if (!mem->context->uses_host_memory || mem->size == 0) {
         return NULL;
     }
-    memory = tp_alloc_aligned(mem->size < ALIGN ? SMALL_ALIGN : ALIGN, mem->size, "buffer");
+    memory =
+        tp_alloc_aligned(mem->size < ALIGN ? SMALL_ALIGN : ALIGN, mem->size, "buffer");
     if (memory == NULL) {
         return NULL; /* the driver says why not */
     }
