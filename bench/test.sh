@@ -547,9 +547,9 @@ patterns() {
     export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
     if [ -e "$(dirname "$bench")/../libexec/telpher/telpher-bench-ampi.so" ]; then
         expect 0 $telpher "$bench" check -r ampi
-        every_pattern ampi '.*_(persistent|partitioned)|put_notify' none
+        every_pattern ampi put_notify none
         expect 0 $telpher "$bench" check -r ampi -d sim
-        every_pattern "ampi, device" '.*_(persistent|partitioned)|put_notify|put_.*|get_.*|(acc|fop|cas)_latency' none
+        every_pattern "ampi, device" 'put_.*|get_.*|(acc|fop|cas)_latency' none
         expect 0 "$bench" allreduce -r ampi -m 4:8 -i 5 -c # starts its ranks
         expect 0 $telpher "$bench" latency -r mpi --mpi ampi -d sim -m 64:128 -i 5 -c D D
         grep -q '^# Transport Telpher adaptive MPI' "$dir/out" || die "not adaptive MPI"

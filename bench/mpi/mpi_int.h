@@ -11,8 +11,8 @@
 #include <mpi-ext.h>
 #endif
 
-/* MPI 4's calls; Open MPI 4 has the persistent collectives under names of its own. */
-#if MPI_VERSION >= 4
+/* MPI 4's calls, which adaptive MPI has beside MPI 3; Open MPI 4 has the persistent collectives under names of its own. */
+#if MPI_VERSION >= 4 || defined(TELPHER_AMPI)
 #define BENCH_MPI_INIT(name) MPI_##name##_init
 #define BENCH_MPI_PARTITIONED 1
 #elif defined(OMPI_HAVE_MPI_EXT_PCOLLREQ)
