@@ -24,6 +24,7 @@
     X(user_memory_bytes, "max-user-memory")                                            \
     X(user_host_bytes, "max-user-host-memory")                                         \
     X(user_objects, "max-user-objects")                                                \
+    X(user_builds, "max-user-builds")                                                  \
     X(program_bytes, "max-program")                                                    \
     X(unread_bytes, "max-unread")                                                      \
     X(build_timeout_ns, "build-timeout")                                               \

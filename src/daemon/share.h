@@ -43,7 +43,8 @@ enum {
 #define TP_SHARE_AMOUNTS(X)                                                            \
     X(memory, "max-user-memory")                                                       \
     X(host, "max-user-host-memory")                                                    \
-    X(objects, "max-user-objects")
+    X(objects, "max-user-objects")                                                     \
+    X(builds, "max-user-builds")
 
 #define TP_SHARE_AMOUNT_ENUM(member, option) TP_SHARE_##member,
 enum tp_share_amount { TP_SHARE_AMOUNTS(TP_SHARE_AMOUNT_ENUM) TP_SHARE_AMOUNT_COUNT };

@@ -60,6 +60,7 @@ static const struct option long_options[] = {
     {"max-memory", required_argument, NULL, OPT_SETTING},
     {"max-host-memory", required_argument, NULL, OPT_SETTING},
     {"max-user-objects", required_argument, NULL, OPT_SETTING},
+    {"max-user-builds", required_argument, NULL, OPT_SETTING},
     {"max-user-memory", required_argument, NULL, OPT_SETTING},
     {"max-user-host-memory", required_argument, NULL, OPT_SETTING},
     {"share", required_argument, NULL, OPT_SETTING},
@@ -146,6 +147,8 @@ static const char help_text[] =
     "  --max-host-memory SIZE   content under way in one session (default: 4G)\n"
     "  --max-user-objects N     objects and commands of one user in all sessions\n"
     "                           (default: 0, no limit)\n"
+    "  --max-user-builds N      builds of one user that run at once (default: 0, no "
+    "limit)\n"
     "  --max-user-memory SIZE   device memory of one user (default: 0, no limit)\n"
     "  --max-user-host-memory SIZE content under way of one user (default: 0, no "
     "limit)\n"

@@ -223,7 +223,8 @@ join_share(struct tp_exec *x, const struct arguments *a)
     const uint64_t max[TP_SHARE_AMOUNT_COUNT] = {
         [TP_SHARE_memory] = x->limits.user_memory_bytes,
         [TP_SHARE_host] = x->limits.user_host_bytes,
-        [TP_SHARE_objects] = x->limits.user_objects};
+        [TP_SHARE_objects] = x->limits.user_objects,
+        [TP_SHARE_builds] = x->limits.user_builds};
 
     if (a->share_count > 0) {
         if (tp_share_map(&x->share.share, TP_SHARE_FD, a->share_count) != TELPHER_OK) {

@@ -15,6 +15,7 @@
 #define ARG_INFO "-cl-kernel-arg-info"
 #define LET_GO_TIME (1 * TP_CLOCK_S) /* limit for the driver to release kernels */
 #define LET_GO_TRY (500 * TP_CLOCK_US)
+#define TURN_PAUSE (5 * TP_CLOCK_MS) /* between looks whether another build may run */
 
 /* ---- life cycle of a build ---- */
 
@@ -606,16 +607,36 @@ put_build_reply(struct tp_exec_build *build, int32_t error, struct tp_buf *facts
     }
 }
 
+/* Waits until one more build of the user may run. The program's thread waits for the answer of the
+ * build, so nothing else waits. @return what to give back; NULL: builds are not limited */
+static const struct tp_budget_outer *
+take_turn(struct tp_exec *x)
+{
+    const struct tp_budget_outer *o = &x->share.outer[TP_SHARE_builds];
+
+    if (o->max == 0) {
+        return NULL;
+    }
+    while (!tp_budget_outer_take(o, 1)) {
+        tp_clock_sleep(TURN_PAUSE);
+    }
+    return o;
+}
+
 static void
 build_job(void *arg)
 {
     struct tp_exec_build *build = arg;
     struct tp_exec_program *p = build->program;
+    const struct tp_budget_outer *turn = take_turn(p->obj.x);
     struct tp_buf facts;
     int32_t error;
 
     tp_buf_init(&facts, 0);
     error = run_build(build, &facts);
+    if (turn != NULL) {
+        tp_budget_outer_give(turn, 1);
+    }
     tp_mutex_lock(&p->obj.x->done_lock);
     p->building = false;
     tp_mutex_unlock(&p->obj.x->done_lock);
