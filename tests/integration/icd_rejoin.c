@@ -8,6 +8,7 @@
 #include "world.h"
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/stat.h>
@@ -287,11 +288,102 @@ blocked_command(void **state)
     ok(clReleaseEvent(user));
 }
 
+/* ---- objects that come and go meanwhile --------------------------------------------------------- */
+
+static _Atomic bool ends;
+
+/* @return a program of its own, with the kernel `add` */
+static cl_program
+build_another(cl_int by)
+{
+    char options[64];
+    cl_program made = program_new("__kernel void add(__global int *x, int by) {\n"
+                                  "  x[get_global_id(0)] += by + OWN;\n"
+                                  "}\n");
+
+    (void)snprintf(options, sizeof(options), "-DOWN=%d", by % 3);
+    ok(clBuildProgram(made, 0, NULL, options, NULL, NULL));
+    return made;
+}
+
+/* A kernel runs on half of a buffer. All is released before it has ended but the buffer. */
+static cl_mem
+run_on_half(cl_program of, cl_int by)
+{
+    const cl_buffer_region region = {HALF * sizeof(cl_int), HALF * sizeof(cl_int)};
+    const size_t size = HALF;
+    const cl_int zero = 0;
+    cl_int err;
+    cl_mem whole = buffer_new(&both, CL_MEM_READ_WRITE, sizeof(model), NULL), part;
+    cl_kernel kernel = kernel_new(of, "add");
+    cl_command_queue q = both.queues[0];
+
+    part = clCreateSubBuffer(whole, 0, CL_BUFFER_CREATE_TYPE_REGION, &region, &err);
+    ok(err);
+    ok(clEnqueueFillBuffer(q, whole, &zero, sizeof(zero), 0, sizeof(model), 0, NULL,
+                           NULL));
+    ok(clSetKernelArg(kernel, 0, sizeof(part), &part));
+    ok(clSetKernelArg(kernel, 1, sizeof(by), &by));
+    ok(clEnqueueNDRangeKernel(q, kernel, 1, NULL, &size, NULL, 0, NULL, NULL));
+    ok(clReleaseMemObject(part));
+    ok(clReleaseKernel(kernel));
+    return whole;
+}
+
+/* Objects of all kinds are created, used and released until the servers have been replaced. */
+static void *
+come_and_go(void *arg)
+{
+    const cl_image_format format = {CL_R, CL_UNSIGNED_INT32};
+    const cl_image_desc desc = {
+        .image_type = CL_MEM_OBJECT_IMAGE2D, .image_width = SIDE, .image_height = SIDE};
+    static cl_int got[COUNT];
+
+    (void)arg;
+    for (cl_int by = 1; !ends; by++) {
+        cl_int err;
+        cl_program again = build_another(by);
+        cl_mem used = run_on_half(again, by), idle;
+
+        idle = clCreateImage(both.ctx, CL_MEM_READ_WRITE, &format, &desc, NULL, &err);
+        ok(err);
+        ok(clReleaseProgram(again));
+        ok(clEnqueueReadBuffer(both.queues[0], used, CL_TRUE, 0, sizeof(got), got, 0,
+                               NULL, NULL));
+        for (int i = 0; i < COUNT; i++) {
+            assert_int_equal(got[i], i < HALF ? 0 : by + by % 3);
+        }
+        ok(clReleaseMemObject(idle));
+        ok(clReleaseMemObject(used));
+    }
+    return NULL;
+}
+
+static void
+objects_meanwhile(void **state)
+{
+    pthread_t thread;
+
+    (void)state;
+    use_all(1);
+    expect_all();
+    assert_int_equal(pthread_create(&thread, NULL, come_and_go, NULL), 0);
+    for (int step = 0; step < 2; step++) {
+        restart((unsigned)step % 2);
+        await_protected(2 * step + 2);
+    }
+    ends = true;
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    use_all(3);
+    expect_all();
+}
+
 /* ---- cases ------------------------------------------------------------------------------------ */
 
 static const struct CMUnitTest cases[] = {
     cmocka_unit_test_setup_teardown(every_object, setup, teardown),
     cmocka_unit_test_setup_teardown(blocked_command, setup, teardown),
+    cmocka_unit_test_setup_teardown(objects_meanwhile, setup, teardown),
 };
 static const struct CMUnitTest *this_case;
 

@@ -388,38 +388,47 @@ put_copy(struct tp_icd_copies *c, const struct tp_copies_haul *haul)
     }
 }
 
-static void
+/** @return false: no memory; some content stays beside its place */
+static bool
 put_into_place(struct tp_icd_copies *c)
 {
     struct tp_copies_haul *haul;
     struct tp_map arrived = c->hauls;
     size_t cursor = 0;
     uint64_t id;
+    bool ok = true;
 
     memset(&c->hauls, 0, sizeof(c->hauls));
     while (tp_map_next(&arrived, &cursor, &id, (void **)&haul)) {
-        if (!haul->arrived || haul->queue == 0) {
-            (void)tp_map_put(&c->hauls, id, haul); /* being copied since before */
-            continue;
-        }
-        if (haul->shadow == haul->mem) { /* it is in place */
+        bool waits =
+            haul->arrived && haul->queue != 0; /* else being copied since before */
+
+        if (waits && haul->shadow == haul->mem) { /* it is in place */
             tp_free(haul);
             continue;
         }
-        haul->event = tp_icd_new_id(TP_WIRE_KIND_EVENT);
-        put_copy(c, haul);
-        haul->queue = 0;
-        c->copying++;
-        (void)tp_map_put(&c->hauls, haul->event, haul);
+        haul->event = waits ? tp_icd_new_id(TP_WIRE_KIND_EVENT) : id;
+        if (tp_map_put(&c->hauls, haul->event, haul) != TELPHER_OK) {
+            tp_free(haul);
+            ok = false;
+        } else if (waits) {
+            put_copy(c, haul);
+            haul->queue = 0;
+            c->copying++;
+        }
     }
     tp_map_fini(&arrived);
     tp_icd_session_set_dirty(c->twin);
+    return ok;
 }
 
 static void
 commit(struct tp_icd_copies *c)
 {
-    put_into_place(c);
+    if (!put_into_place(c)) {
+        tp_copies_pause(c, "no memory");
+        return;
+    }
     tp_copies_release(c);
     if (c->whole) {
         c->whole = false;
@@ -604,6 +613,11 @@ tp_copies_haul_done(struct tp_icd_copies *c, const struct tp_wire_done *msg)
 
     if (haul == NULL) {
         return false;
+    }
+    if (haul->arrived &&
+        haul->queue != 0) { /* said twice; the place is free, so this works */
+        (void)tp_map_put(&c->hauls, haul->event, haul);
+        return true;
     }
     tp_icd_put_now(there, TP_WIRE_RELEASE,
                    &(struct tp_wire_release){.ids = {1, &msg->event}});

@@ -411,7 +411,7 @@ void
 tp_copies_pump(struct tp_icd_copies *c)
 {
     struct tp_list *first;
-    bool joins = false;
+    bool joins;
 
     tp_icd_session_set_dirty(c->twin != NULL ? c->twin : c->session);
     if (c->phase == TP_COPIES_TAKEOVER) {
@@ -425,8 +425,9 @@ tp_copies_pump(struct tp_icd_copies *c)
         while (c->request == 0 && (first = tp_list_first(&c->log)) != NULL &&
                pass_on(c, tp_list_entry(first, struct tp_copies_entry, link))) {
         }
-        joins = c->twin != NULL && c->phase == TP_COPIES_ALONE && c->request == 0;
     }
+    /* not when the log is empty: a program that builds without a pause would never be there */
+    joins = c->twin != NULL && c->phase == TP_COPIES_ALONE && !c->replays;
     tp_copies_expect(c);
     if (c->stop_why != NULL) {
         tp_icd_copies_stop(c->session, c->stop_why);

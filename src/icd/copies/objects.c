@@ -479,25 +479,31 @@ tp_copies_go_on_replaying(struct tp_icd_copies *c)
 
 /* ---- all content ------------------------------------------------------------------------------------ */
 
-/** True if the first server has released a buffer that the log still has, because a command that
- *  cannot begin may use it. */
+/** Collects the objects that the first server has released while the log still has their RELEASE.
+ *  They have no content to move. @return false: no memory, or a command before a RELEASE, which
+ *  cannot begin yet, may need the content */
 static bool
-misses_content(const struct tp_icd_copies *c)
+find_released(const struct tp_icd_copies *c, struct tp_map *ret_ids)
 {
     struct tp_wire_release msg;
+    bool commands = false;
 
     tp_list_for_each_entry(struct tp_copies_entry, e, &c->log, link) {
+        commands = commands || e->event != 0;
         if (e->type != TP_WIRE_RELEASE || !e->sent) {
             continue;
         }
         (void)tp_wire_get_release(e->body, e->body + e->len, &msg);
         for (size_t i = 0; i < msg.ids.count; i++) {
-            if (tp_wire_id_kind(tp_wire_u64_at(&msg.ids, i)) == TP_WIRE_KIND_MEM) {
-                return true;
+            uint64_t id = tp_wire_u64_at(&msg.ids, i);
+
+            if (tp_wire_id_kind(id) == TP_WIRE_KIND_MEM &&
+                (commands || tp_map_put(ret_ids, id, e) != TELPHER_OK)) {
+                return false;
             }
         }
     }
-    return false;
+    return true;
 }
 
 /** Rows, and slices or layers, of an image. */
@@ -542,14 +548,18 @@ haul_whole(struct tp_icd_copies *c, const struct tp_copies_frame *f)
 bool
 tp_copies_haul_all(struct tp_icd_copies *c)
 {
-    if (misses_content(c)) {
-        return false;
-    }
+    struct tp_map released = {0};
+    bool ok = find_released(c, &released);
+
     tp_list_for_each_entry(struct tp_copies_frame, f, &c->frames, link) {
+        uint64_t id;
+
+        memcpy(&id, f->body, sizeof(id)); /* both begin with it */
         if ((f->type == TP_WIRE_BUFFER_CREATE || f->type == TP_WIRE_IMAGE_CREATE) &&
-            !haul_whole(c, f)) {
-            return false;
+            tp_map_get(&released, id) == NULL) {
+            ok = ok && haul_whole(c, f);
         }
     }
-    return true;
+    tp_map_fini(&released);
+    return ok;
 }
