@@ -210,7 +210,8 @@ class Server:
     def expect_clean(self):
         """Without clients, nothing is left of any."""
         until(lambda: not children(self.pid), "the executors end")
-        until(lambda: self.count_descriptors() == self.descriptors, self.open_descriptors)
+        # on a busy machine, the first client's connection may have been counted, too
+        until(lambda: self.count_descriptors() <= self.descriptors, self.open_descriptors)
         left = os.listdir(self.temporary)
         if left:
             raise AssertionError(f"files are left: {left}")
