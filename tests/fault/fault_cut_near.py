@@ -38,7 +38,7 @@ class Servers:
         for port in self.ports:
             self.processes.append(subprocess.Popen(
                 [TELPHERD, "--socket", "none", "--log", "error", *security, "--listen", f"{self.scheme}://{LOCALHOST}:{port}",
-                 "--peer-address", f"{self.scheme}://{LOCALHOST}:{port}", "--max-user-sessions", "4096", "--keep-session", "20s"], stdin=subprocess.DEVNULL,
+                 "--peer-address", f"{self.scheme}://{LOCALHOST}:{port}", "--max-user-sessions", "4096"], stdin=subprocess.DEVNULL,
                 env={**os.environ, "OCL_ICD_VENDORS": DRIVER_FOLDER, "TELPHER_COOKIE": f"{folder}/cookie"}))
             until(lambda: listens(port), "the server listens")
 
