@@ -7,9 +7,9 @@ set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/telpher)
 file(RELATIVE_PATH TELPHER_PC_TO_PREFIX ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
 string(REGEX REPLACE "/$" "" TELPHER_PC_TO_PREFIX "${TELPHER_PC_TO_PREFIX}")
 
-# telpher_pkg_config(<name> [COMPONENT c] DESCRIPTION … LIBS … [CFLAGS …] [REQUIRES_PRIVATE …]): NAME.pc.
+# telpher_pkg_config(<name> [COMPONENT c] DESCRIPTION … LIBS … [CFLAGS …] [REQUIRES …]): NAME.pc.
 function(telpher_pkg_config PC_NAME)
-  cmake_parse_arguments(PC "" "COMPONENT;DESCRIPTION;LIBS;CFLAGS;REQUIRES_PRIVATE" "" ${ARGN})
+  cmake_parse_arguments(PC "" "COMPONENT;DESCRIPTION;LIBS;CFLAGS;REQUIRES" "" ${ARGN})
   configure_file(cmake/telpher.pc.in ${PC_NAME}.pc @ONLY)
   install(FILES ${PROJECT_BINARY_DIR}/${PC_NAME}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig
     COMPONENT ${PC_COMPONENT})
@@ -33,14 +33,14 @@ install(TARGETS telpher-rma telpher-rma-check EXPORT telpher-rma
   INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 telpher_export(telpher-rma Unspecified)
 telpher_pkg_config(telpher-rma COMPONENT Unspecified DESCRIPTION "Kernels whose ranks communicate while they run"
-  LIBS -ltelpher-rma REQUIRES_PRIVATE telpher)
+  LIBS -ltelpher-rma REQUIRES telpher)
 
 set_target_properties(telpher-mdr PROPERTIES EXPORT_NAME mdr)
 install(TARGETS telpher-mdr EXPORT telpher-mdr
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 telpher_export(telpher-mdr Unspecified)
 telpher_pkg_config(telpher-mdr COMPONENT Unspecified DESCRIPTION "Message-driven objects on processors and GPUs"
-  LIBS -ltelpher-mdr REQUIRES_PRIVATE telpher)
+  LIBS -ltelpher-mdr REQUIRES telpher)
 
 set_target_properties(telpher-ampi PROPERTIES EXPORT_NAME ampi)
 install(TARGETS telpher-ampi-heap LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
@@ -48,7 +48,7 @@ install(TARGETS telpher-ampi EXPORT telpher-ampi
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/telpher/ampi)
 telpher_export(telpher-ampi Unspecified)
 telpher_pkg_config(telpher-ampi COMPONENT Unspecified DESCRIPTION "MPI with more ranks than processes"
-  CFLAGS "-I\${includedir}/telpher/ampi -fPIC" LIBS "${TELPHER_AMPI_PROGRAM} -ltelpher-ampi" REQUIRES_PRIVATE telpher)
+  CFLAGS "-I\${includedir}/telpher/ampi -fPIC" LIBS "${TELPHER_AMPI_PROGRAM} -ltelpher-ampi" REQUIRES telpher)
 
 # COMPONENT: each MPI's part is a package of its own, since it needs that MPI.
 if(TELPHER_HAVE_OFFLOAD)

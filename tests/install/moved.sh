@@ -77,6 +77,10 @@ with_pkg_config telpher "$here/api.c" "$work/api"
 expect "rank 0 of 1" "$work/api"
 with_pkg_config telpher-rma "$here/../../examples/rma/ring.c" "$work/ring"
 expect "^120$" "$work/ring"
+for example in 06_objects/main 10_charm_tutorial/pi; do # as docs/guide/mdr.md says
+    with_pkg_config telpher-mdr "$here/../../examples/$example.c" "$work/objects"
+    expect "24 blocks on 2|: equal" "$moved/bin/telpher" launch -n 2 -- "$work/objects"
+done
 expect_ranks() {
     # copies of a program have the same names: no violation of one definition
     ASAN_OPTIONS=detect_leaks=0:detect_odr_violation=0 expect "^rank 3 of 4 got 2$" "$moved/bin/telpher" launch -n 2 -- "$1" +vp 4
@@ -98,6 +102,7 @@ cmake --build "$work/project" >"$work/log" 2>&1 || fail "$(cat "$work/log")"
 expect "rank 0 of 1" "$work/project/api"
 expect "^120$" "$work/project/ring"
 expect "^120$" "$work/project/ring_static"
+expect "24 blocks on 2" "$moved/bin/telpher" launch -n 2 -- "$work/project/objects"
 expect_ranks "$work/project/ampi"
 if [ -n "$mpi" ]; then
     for program in offload offload_static; do
