@@ -389,24 +389,13 @@ way_wait_all(struct ranks_pair *p, int sends, int recvs)
     need(mpi->wait_all(sends, recvs), "MPI_Waitall");
 }
 
-const struct ranks_way ranks_mpi_way = {.name = "mpi",
-                                        .title = "MPI",
-                                        .job = &ranks_mpi_job,
-                                        .open = refuse_memory,
-                                        .close = nothing,
-                                        .send = way_send,
-                                        .recv = way_recv,
-                                        .begin_send = way_begin_send,
-                                        .begin_recv = way_begin_recv,
-                                        .wait_all = way_wait_all};
-
-const struct ranks_way ranks_ampi_way = {.name = "ampi",
-                                         .title = "Adaptive MPI",
-                                         .job = &ampi_job,
-                                         .open = refuse_memory,
-                                         .close = nothing,
-                                         .send = way_send,
-                                         .recv = way_recv,
-                                         .begin_send = way_begin_send,
-                                         .begin_recv = way_begin_recv,
-                                         .wait_all = way_wait_all};
+/* Both ways differ in the job that loads the MPI. */
+#define WAY(short_name, long_name, its_job)                                            \
+    {                                                                                  \
+        .name = short_name, .title = long_name, .job = &(its_job),                     \
+        .open = refuse_memory, .close = nothing, .send = way_send, .recv = way_recv,   \
+        .begin_send = way_begin_send, .begin_recv = way_begin_recv,                    \
+        .wait_all = way_wait_all                                                       \
+    }
+const struct ranks_way ranks_mpi_way = WAY("mpi", "MPI", ranks_mpi_job);
+const struct ranks_way ranks_ampi_way = WAY("ampi", "Adaptive MPI", ampi_job);

@@ -9,7 +9,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "servers.h"
@@ -311,30 +310,21 @@ run_case(void)
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
 
+static char **arguments; /* of main() */
+
+static int
+run_child(size_t i)
+{
+    this_case = &cases[i];
+    (void)alarm(BOUND_S);
+    return worlds_run(1, arguments, run_case);
+}
+
 int
 main(int argc, char **argv)
 {
-    int failed = 0;
-
     (void)argc;
+    arguments = argv;
     (void)setenv("TELPHER_KEEP_COPIES", "yes", 1);
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        int status;
-        pid_t pid;
-
-        this_case = &cases[i];
-        pid = fork();
-        if (pid == 0) {
-            (void)alarm(BOUND_S);
-            _exit(worlds_run(1, argv, run_case));
-        }
-        if (pid < 0 || waitpid(pid, &status, 0) != pid || !WIFEXITED(status)) {
-            return 1;
-        }
-        if (WEXITSTATUS(status) == 77) {
-            return 77;
-        }
-        failed += WEXITSTATUS(status) != 0;
-    }
-    return failed != 0;
+    return worlds_run_apart(sizeof(cases) / sizeof(cases[0]), run_child);
 }

@@ -12,7 +12,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "servers.h"
@@ -395,17 +394,23 @@ run_case(void)
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
 
+static char **arguments; /* of main() */
+
 static int
-run_child(char **argv)
+run_child(size_t i)
 {
     int status;
 
+    this_case = &cases[i];
+    if (arguments[1] != NULL && strcmp(arguments[1], this_case->name) != 0) {
+        return 0;
+    }
     (void)alarm(BOUND_S);
     said = open(".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
     if (said < 0 || dup2(said, STDERR_FILENO) < 0) {
         return 1;
     }
-    status = worlds_run(1, argv, run_case);
+    status = worlds_run(1, arguments, run_case);
     if (status != 0 && status != 77) {
         char text[4096];
         ssize_t len;
@@ -421,8 +426,8 @@ run_child(char **argv)
 int
 main(int argc, char **argv)
 {
-    int failed = 0;
-
+    (void)argc;
+    arguments = argv;
     (void)setenv("TELPHER_KEEP_COPIES", "yes", 1);
     (void)setenv("TELPHER_ON_LOSS_TIME", "300ms", 1);
     (void)setenv("TELPHER_DRAIN_TIMEOUT", "20s", 1);
@@ -431,25 +436,5 @@ main(int argc, char **argv)
     if (mkdtemp(folder) == NULL) {
         return 1;
     }
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        int status;
-        pid_t pid;
-
-        this_case = &cases[i];
-        if (argc > 1 && strcmp(argv[1], this_case->name) != 0) {
-            continue;
-        }
-        pid = fork();
-        if (pid == 0) {
-            _exit(run_child(argv));
-        }
-        if (pid < 0 || waitpid(pid, &status, 0) != pid || !WIFEXITED(status)) {
-            return 1;
-        }
-        if (WEXITSTATUS(status) == 77) {
-            return 77;
-        }
-        failed += WEXITSTATUS(status) != 0;
-    }
-    return failed != 0;
+    return worlds_run_apart(sizeof(cases) / sizeof(cases[0]), run_child);
 }

@@ -2,6 +2,8 @@
 #include "world.h"
 
 #include <stdio.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "servers.h"
 
@@ -150,4 +152,27 @@ worlds_run(int argc, char **argv, int (*run)(void))
         return 77;
     }
     return result == WORLDS_SKIPPED ? 77 : result != 0;
+}
+
+int
+worlds_run_apart(size_t count, int (*run)(size_t i))
+{
+    int failed = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        pid_t pid = fork();
+        int status;
+
+        if (pid == 0) {
+            _exit(run(i));
+        }
+        if (pid < 0 || waitpid(pid, &status, 0) != pid || !WIFEXITED(status)) {
+            return 1;
+        }
+        if (WEXITSTATUS(status) == 77) {
+            return 77;
+        }
+        failed += WEXITSTATUS(status) != 0;
+    }
+    return failed != 0;
 }

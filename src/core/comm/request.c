@@ -137,17 +137,12 @@ tp_comm_request_complete(telpher_request *req, telpher_status status, size_t len
     }
 }
 
-telpher_status
-tp_comm_request_begun(telpher_request *req, telpher_request **ret_req, size_t *ret_len)
+/* Gives back a request that is complete. @return its status, whose error is explained */
+static inline telpher_status
+end_done(telpher_request *req, size_t *ret_len)
 {
     telpher_status status = req->status;
 
-    if (req->state != TP_COMM_REQUEST_DONE) {
-        if (req->held) {
-            *ret_req = req;
-        }
-        return TELPHER_IN_PROGRESS;
-    }
     if (ret_len != NULL) {
         *ret_len = req->len;
     }
@@ -157,6 +152,18 @@ tp_comm_request_begun(telpher_request *req, telpher_request **ret_req, size_t *r
     }
     tp_comm_request_give(req);
     return status;
+}
+
+telpher_status
+tp_comm_request_begun(telpher_request *req, telpher_request **ret_req, size_t *ret_len)
+{
+    if (req->state != TP_COMM_REQUEST_DONE) {
+        if (req->held) {
+            *ret_req = req;
+        }
+        return TELPHER_IN_PROGRESS;
+    }
+    return end_done(req, ret_len);
 }
 
 unsigned
@@ -249,24 +256,13 @@ tp_comm_request_fini(telpher_context *ctx)
 telpher_status
 telpher_request_test(telpher_request *req, size_t *ret_len)
 {
-    telpher_status status = req->status;
-
     if (req->state != TP_COMM_REQUEST_DONE) {
         telpher_progress(req->ctx);
-        status = req->status;
     }
     if (req->state != TP_COMM_REQUEST_DONE) {
         return TELPHER_IN_PROGRESS;
     }
-    if (ret_len != NULL) {
-        *ret_len = req->len;
-    }
-    if (tp_unlikely(status < 0)) {
-        (void)tp_comm_failed(req->ctx, status, req->peer->rank, "transfer with rank %u",
-                             req->peer->rank);
-    }
-    tp_comm_request_give(req);
-    return status;
+    return end_done(req, ret_len);
 }
 
 static bool

@@ -8,10 +8,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/config/config.h"
 #include "base/config/settings.h"
 #include "base/trace/log.h"
 #include "core/session/client_int.h"
@@ -56,20 +56,17 @@ tp_client_where(const struct tp_client_params *params, struct tp_conn *conn)
     return loopback ? TP_CLIENT_LOOPBACK : TP_CLIENT_FAR;
 }
 
+/* A yes-or-no setting of the environment; text that is neither counts as unset. */
 static bool
-is_yes(const char *text)
+setting_is(const char *name, bool unset)
 {
-    return text != NULL &&
-           (strcasecmp(text, "yes") == 0 || strcmp(text, "1") == 0 ||
-            strcasecmp(text, "true") == 0 || strcasecmp(text, "on") == 0);
-}
+    const char *text = tp_settings_get(name);
+    bool value = unset;
 
-static bool
-is_no(const char *text)
-{
-    return text != NULL &&
-           (strcasecmp(text, "no") == 0 || strcmp(text, "0") == 0 ||
-            strcasecmp(text, "false") == 0 || strcasecmp(text, "off") == 0);
+    if (text != NULL) {
+        (void)tp_config_bool.parse(NULL, text, &value, NULL);
+    }
+    return value;
 }
 
 bool
@@ -86,23 +83,30 @@ tp_client_default_key(char *dst, size_t cap)
            access(dst, R_OK) == 0;
 }
 
+struct selection {
+    struct tp_client_security security;
+    char key_path[1024]; /* of the default key */
+};
+
 /* Selects the given files, else those of the environment, else the default key. */
 static void
-find_files(const struct tp_client_security *given, char *key_path, size_t cap,
-           struct tp_client_security *ret)
+select_files(const struct tp_client_params *params, struct selection *ret)
 {
-    *ret = given != NULL ? *given
-                         : (struct tp_client_security){
-                               .files = {.ca = tp_settings_get("TLS_CA"),
-                                         .cert = tp_settings_get("TLS_CERT"),
-                                         .key = tp_settings_get("TLS_KEY"),
-                                         .psk = tp_settings_get("TLS_PSK")},
-                               .insecure = is_yes(tp_settings_get("INSECURE")),
-                               .no_checksum = is_no(tp_settings_get("CHECKSUM"))};
-    if ((ret->files.psk == NULL || ret->files.psk[0] == '\0') &&
-        (ret->files.ca == NULL || ret->files.ca[0] == '\0') &&
-        tp_client_default_key(key_path, cap)) {
-        ret->files.psk = key_path;
+    struct tp_client_security *s = &ret->security;
+
+    *s =
+        params->security != NULL
+            ? *params->security
+            : (struct tp_client_security){.files = {.ca = tp_settings_get("TLS_CA"),
+                                                    .cert = tp_settings_get("TLS_CERT"),
+                                                    .key = tp_settings_get("TLS_KEY"),
+                                                    .psk = tp_settings_get("TLS_PSK")},
+                                          .insecure = setting_is("INSECURE", false),
+                                          .no_checksum = !setting_is("CHECKSUM", true)};
+    if ((s->files.psk == NULL || s->files.psk[0] == '\0') &&
+        (s->files.ca == NULL || s->files.ca[0] == '\0') &&
+        tp_client_default_key(ret->key_path, sizeof(ret->key_path))) {
+        s->files.psk = ret->key_path;
     }
 }
 
@@ -124,8 +128,7 @@ warn_insecure(const char *address)
 bool
 tp_client_wants_tls(const struct tp_client_params *params, struct tp_conn *conn)
 {
-    char key_path[1024];
-    struct tp_client_security security;
+    struct selection selection;
     enum tp_address_scheme scheme;
     enum tp_client_where where = tp_client_where(params, conn);
 
@@ -136,8 +139,8 @@ tp_client_wants_tls(const struct tp_client_params *params, struct tp_conn *conn)
     if (where == TP_CLIENT_LOOPBACK) {
         return false;
     }
-    find_files(params->security, key_path, sizeof(key_path), &security);
-    if (scheme == TP_ADDRESS_ANY && !security.insecure) {
+    select_files(params, &selection);
+    if (scheme == TP_ADDRESS_ANY && !selection.security.insecure) {
         return true;
     }
     warn_insecure(params->address);
@@ -147,22 +150,21 @@ tp_client_wants_tls(const struct tp_client_params *params, struct tp_conn *conn)
 bool
 tp_client_is_insecure(const struct tp_client_params *params)
 {
-    char key_path[1024];
-    struct tp_client_security security;
+    struct selection selection;
 
-    find_files(params->security, key_path, sizeof(key_path), &security);
-    return security.insecure;
+    select_files(params, &selection);
+    return selection.security.insecure;
 }
 
 uint64_t
 tp_client_checksum_feature(const struct tp_client_params *params, struct tp_conn *conn)
 {
-    char key_path[1024];
-    struct tp_client_security security;
+    struct selection selection;
 
-    find_files(params->security, key_path, sizeof(key_path), &security);
-    return tp_client_where(params, conn) == TP_CLIENT_FAR && !security.no_checksum &&
-                   tp_builtin_secure != NULL && tp_builtin_secure->add_checksums != NULL
+    select_files(params, &selection);
+    return tp_client_where(params, conn) == TP_CLIENT_FAR &&
+                   !selection.security.no_checksum && tp_builtin_secure != NULL &&
+                   tp_builtin_secure->add_checksums != NULL
                ? TP_WIRE_FEATURE_CHECKSUM
                : 0;
 }
@@ -171,10 +173,11 @@ telpher_status
 tp_client_secure(const struct tp_client_params *params, struct tp_conn **conn,
                  uint64_t deadline_ns, uint8_t ret_head[5], struct tp_error *err)
 {
-    char key_path[1024], host[256];
+    char host[256];
     uint8_t session_key[TP_CONN_KEY_BYTES];
-    struct tp_client_security security;
-    struct tp_secure_request request = {.files = &security.files, .host = host};
+    struct selection selection;
+    struct tp_secure_request request = {.files = &selection.security.files,
+                                        .host = host};
     telpher_status status;
 
     ret_head[0] = 0;
@@ -182,7 +185,7 @@ tp_client_secure(const struct tp_client_params *params, struct tp_conn **conn,
         return tp_error_set(err, TELPHER_ERR_UNSUPPORTED,
                             "this program was built without TLS");
     }
-    find_files(params->security, key_path, sizeof(key_path), &security);
+    select_files(params, &selection);
     tp_address_host(params->address, host, sizeof(host));
     if (params->parent != NULL && tp_stream_session_key(params->parent, session_key)) {
         request.session_key = session_key;

@@ -21,6 +21,7 @@
 
 #include "base/alloc.h"
 #include "base/os/descriptor.h"
+#include "base/text/hex.h"
 
 enum {
     HEADER_BYTES = 8 + TP_SHA256_BYTES,
@@ -99,14 +100,6 @@ tp_cache_close(struct tp_cache *cache)
 }
 
 static void
-name_of(const uint8_t *key, char *ret_name)
-{
-    for (size_t i = 0; i < TP_SHA256_BYTES; i++) {
-        (void)snprintf(ret_name + 2 * i, 3, "%02x", key[i]);
-    }
-}
-
-static void
 sum_up(const uint8_t *key, const void *data, size_t len, uint8_t *ret_sum)
 {
     struct tp_sha256 sum;
@@ -162,7 +155,7 @@ tp_cache_has(struct tp_cache *cache, const uint8_t key[TP_SHA256_BYTES])
     char name[NAME_BYTES];
     struct stat st;
 
-    name_of(key, name);
+    tp_hex_encode(name, key, TP_SHA256_BYTES);
     return fstatat(cache->dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
            S_ISREG(st.st_mode);
 }
@@ -178,7 +171,7 @@ tp_cache_get(struct tp_cache *cache, const uint8_t key[TP_SHA256_BYTES],
     size_t len = 0;
     int fd;
 
-    name_of(key, name);
+    tp_hex_encode(name, key, TP_SHA256_BYTES);
     fd = openat(cache->dir_fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     if (fd < 0) {
         return TELPHER_ERR_NOT_FOUND;
@@ -344,7 +337,7 @@ tp_cache_put(struct tp_cache *cache, const uint8_t key[TP_SHA256_BYTES],
     }
     memcpy(header, magic, sizeof(magic));
     sum_up(key, data, len, header + sizeof(magic));
-    name_of(key, name);
+    tp_hex_encode(name, key, TP_SHA256_BYTES);
     (void)snprintf(unfinished, sizeof(unfinished), UNFINISHED "%ld-%u", (long)getpid(),
                    atomic_fetch_add(&cache->next, 1));
     fd = openat(cache->dir_fd, unfinished,

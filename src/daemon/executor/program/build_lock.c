@@ -6,44 +6,35 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/alloc.h"
 #include "base/hash.h"
 #include "base/os/clock.h"
 #include "base/trace/log.h"
 #include "daemon/executor/executor.h"
 #include "daemon/executor/program/build.h"
+#include "daemon/executor/program/guard_int.h"
 #include "daemon/executor/quirks.h"
 
 #define FILE_NAME "telpher-builds.lock"
 #define WAIT_TIME (20 * TP_CLOCK_S) /* a build may take without end */
 #define LOOK_TIME (5 * TP_CLOCK_MS)
 
-/* Opens the file of locks in the driver's cache. */
+/* Opens the file of locks in the cache of PoCL, the driver that needs them. */
 static int
 open_file(void)
 {
-    static const char *const places[][2] = {
-        {"POCL_CACHE_DIR", ""}, {"XDG_CACHE_HOME", "/pocl"}, {"HOME", "/.cache/pocl"}};
-    char name[PATH_MAX];
+    char *folder = tp_exec_driver_cache("pocl");
+    char *name =
+        folder != NULL ? tp_asprintf("build lock", "%s/" FILE_NAME, folder) : NULL;
+    int fd =
+        name != NULL ? open(name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600) : -1;
 
-    for (size_t i = 0; i < TP_ARRAY_LEN(places); i++) {
-        const char *folder = getenv(places[i][0]);
-
-        if (folder != NULL && folder[0] == '/') {
-            int n =
-                snprintf(name, sizeof(name), "%s%s/" FILE_NAME, folder, places[i][1]);
-
-            return n > 0 && (size_t)n < sizeof(name)
-                       ? open(name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600)
-                       : -1;
-        }
-    }
-    return -1;
+    tp_free(name);
+    tp_free(folder);
+    return fd;
 }
 
 /* Each program has a byte of the file. */

@@ -60,6 +60,9 @@ struct tp_exec_paths;
 struct tp_exec_paths *tp_exec_paths_create(void);
 /** Creates the caches of the loaded drivers, since only what exists can be allowed. */
 void tp_exec_paths_make_caches(void);
+/** Where a driver keeps what it compiled. @param library  part of its name: "pocl"
+ *  @return to be freed with tp_free(); NULL: not known */
+char *tp_exec_driver_cache(const char *library);
 void tp_exec_paths_destroy(struct tp_exec_paths *paths);
 /** Calls fn(name, arg) for each file or folder of the list, without what the kernel tells. */
 void tp_exec_paths_each(const struct tp_exec_paths *paths,

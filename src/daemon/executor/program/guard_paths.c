@@ -109,6 +109,19 @@ name_cache(size_t i)
                : NULL;
 }
 
+char *
+tp_exec_driver_cache(const char *library)
+{
+    char *name = NULL;
+
+    for (size_t i = 0; name == NULL && i < TP_ARRAY_LEN(caches); i++) {
+        if (strcmp(caches[i].library, library) == 0) {
+            name = name_cache(i);
+        }
+    }
+    return name;
+}
+
 static bool
 is_in(const char *name, const char *folder)
 {
