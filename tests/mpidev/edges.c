@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What programs seldom do, with memory that the CPU cannot touch: absolute addresses, nested datatypes,
+ * Rare uses of MPI with memory that the CPU cannot touch: absolute addresses, nested datatypes,
  * requests that are null, freed early or cancelled, other calls while messages are under way.
  * usage: mpirun -n N mpidev_edges, N >= 2
  */
