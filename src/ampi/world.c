@@ -104,6 +104,15 @@ PMPI_Finalize(void)
 }
 TP_MPI_NAME(Finalize);
 
+/* No process is spawned by another: MPI_Comm_spawn is missing. */
+int
+PMPI_Comm_get_parent(MPI_Comm *parent)
+{
+    *parent = MPI_COMM_NULL;
+    return MPI_SUCCESS;
+}
+TP_MPI_NAME(Comm_get_parent);
+
 int
 PMPI_Query_thread(int *provided)
 {

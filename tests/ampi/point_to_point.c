@@ -443,6 +443,26 @@ test_isendrecv(void)
     CHECK(memcmp(both, out, LONGEST) == 0 && in[0] == out[0]);
 }
 
+/* Statuses of the null process; a call with one status does not write its error. */
+static void
+test_null_process(void)
+{
+    MPI_Status status = {.MPI_ERROR = MPI_ERR_DIMS};
+    MPI_Message message;
+    MPI_Request request;
+    MPI_Comm parent;
+
+    MPI_Mprobe(MPI_PROC_NULL, 3, MPI_COMM_WORLD, &message, &status);
+    CHECK(status.MPI_SOURCE == MPI_PROC_NULL && status.MPI_ERROR == MPI_ERR_DIMS);
+    status.MPI_SOURCE = 0;
+    MPI_Imrecv(NULL, 0, MPI_INT, &message, &request);
+    MPI_Wait(&request, &status);
+    CHECK(status.MPI_SOURCE == MPI_PROC_NULL && status.MPI_TAG == MPI_ANY_TAG);
+    CHECK(message == MPI_MESSAGE_NULL && status.MPI_ERROR == MPI_ERR_DIMS);
+    MPI_Comm_get_parent(&parent);
+    CHECK(parent == MPI_COMM_NULL);
+}
+
 int
 main(int argc, char **argv)
 {
@@ -464,6 +484,7 @@ main(int argc, char **argv)
     test_general_errors();
     test_buffered_to_null();
     test_isendrecv();
+    test_null_process();
     CHECK(counter == 2 * SIZES);
     MPI_Finalize();
     if (rank == 0) {

@@ -156,6 +156,18 @@ receive(void *buf, int count, MPI_Datatype type, MPI_Message *message,
     return MPI_SUCCESS;
 }
 
+/* A request that is complete, and whose status names the null process. */
+static int
+receive_nothing(struct tp_ampi_request **ret)
+{
+    struct tp_ampi_comm *comm = tp_ampi_current()->comm_self;
+    int error = tp_ampi_request_make(TP_AMPI_RECV_REQUEST, comm, TP_AMPI_LANE_PROGRAM,
+                                     NULL, 0, MPI_BYTE, MPI_PROC_NULL, 0, ret);
+
+    return error == MPI_SUCCESS ? tp_ampi_request_start(*ret)
+                                : tp_ampi_error(comm, error, "no memory for a request");
+}
+
 int
 PMPI_Imrecv(void *buf, int count, MPI_Datatype type, MPI_Message *message,
             MPI_Request *request)
@@ -166,11 +178,11 @@ PMPI_Imrecv(void *buf, int count, MPI_Datatype type, MPI_Message *message,
     tp_ampi_enter();
     if (*message == MPI_MESSAGE_NO_PROC) {
         *message = MPI_MESSAGE_NULL;
-        *request = TP_AMPI_REQUEST_DONE;
+        error = receive_nothing(&req);
     } else {
         error = receive(buf, count, type, message, &req);
-        *request = error == MPI_SUCCESS ? req->handle : MPI_REQUEST_NULL;
     }
+    *request = error == MPI_SUCCESS ? req->handle : MPI_REQUEST_NULL;
     tp_ampi_leave();
     return error;
 }

@@ -216,7 +216,9 @@ tp_ampi_status_empty(MPI_Status *status, int source)
     if (status != MPI_STATUS_IGNORE) {
         status->MPI_SOURCE = source;
         status->MPI_TAG = MPI_ANY_TAG;
-        status->MPI_ERROR = MPI_SUCCESS;
+        if (source != MPI_PROC_NULL) { /* a call with one status leaves it */
+            status->MPI_ERROR = MPI_SUCCESS;
+        }
         status->telpher_canceled = 0;
         tp_ampi_status_set_bytes(status, 0);
     }

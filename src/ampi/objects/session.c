@@ -5,6 +5,7 @@
  */
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "ampi/errhandler.h"
 #include "ampi/info.h"
@@ -196,10 +197,10 @@ find_pset(const struct tp_ampi_session *session, const char *name, int *ret_erro
     const struct tp_ampi_rank *rank = tp_ampi_current();
 
     *ret_error = MPI_SUCCESS;
-    if (name != NULL && strcmp(name, psets[0]) == 0) {
+    if (name != NULL && strcasecmp(name, psets[0]) == 0) {
         return rank->comm_world;
     }
-    if (name != NULL && strcmp(name, psets[1]) == 0) {
+    if (name != NULL && strcasecmp(name, psets[1]) == 0) {
         return rank->comm_self;
     }
     *ret_error = report(session, 0, MPI_ERR_ARG,
