@@ -7,6 +7,7 @@
 #include "daemon/executor/file_access.h"
 
 #include <dirent.h>
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -170,6 +171,29 @@ allow_all(int *rules, const char *const *more, size_t more_count)
     return true;
 }
 
+/* Whether a driver is loaded with which the list was not tried: those of GPUs, whose kernels
+ * reach no file. What such a driver reads may not be on the list. */
+static bool
+has_untried_driver(void)
+{
+    static const char *const names[] = {"libnvidia-opencl.so.1", "libamdocl64.so",
+                                        "libigdrcl.so"};
+
+    for (size_t i = 0; i < TP_ARRAY_LEN(names); i++) {
+        void *library = dlopen(names[i], RTLD_LAZY | RTLD_NOLOAD);
+
+        if (library != NULL) {
+            (void)dlclose(library);
+            tp_info("executor",
+                    "drivers may read what this user may: %s is loaded; --driver-files "
+                    "bounds it, too",
+                    names[i]);
+            return true;
+        }
+    }
+    return false;
+}
+
 void
 tp_exec_restrict_files(const char *const *more, size_t more_count)
 {
@@ -183,6 +207,9 @@ tp_exec_restrict_files(const char *const *more, size_t more_count)
         if (strcmp(more[i], "/") == 0) {
             return;
         }
+    }
+    if (more_count == 0 && has_untried_driver()) {
+        return;
     }
     rules = version < REFER_VERSION
                 ? -1

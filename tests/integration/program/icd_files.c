@@ -2,12 +2,14 @@
 /*
  * Kernels of a CPU driver are native code, and their assembly is compiled when they are
  * launched: neither reads a file of the server beyond the list in SECURITY.md. A second server
- * allows all files (--driver-files), which shows that the kernels do read where they may.
+ * allows all files (--driver-files), which shows that the kernels do read where they may. A third
+ * has a library with the name of a GPU's driver beside it, where nothing is restricted.
  */
 #define CL_TARGET_OPENCL_VERSION 300
 #include <CL/cl.h>
 
 #include <errno.h>
+#include <glob.h>
 #include <linux/landlock.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,6 +19,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -27,7 +30,7 @@
 #define ok(call) assert_int_equal((call), CL_SUCCESS)
 #define SECRET "SECRET_TOKEN of the server"
 
-enum { OUT_BYTES = 64, RESTRICTED = 0, OPEN = 1 };
+enum { OUT_BYTES = 64, RESTRICTED = 0, OPEN, BESIDE_GPU, SERVERS };
 
 /* open() and read() of Linux on x86-64. */
 static const char reading[] =
@@ -46,8 +49,9 @@ static const char reading[] =
     "}\n";
 
 static struct servers servers;
-static char secret[128];
-static cl_device_id devices[2];
+static char secret[128], vendors[96];
+static char drivers[200]; /* where those of this test are named */
+static cl_device_id devices[SERVERS];
 
 struct place {
     cl_context ctx;
@@ -209,7 +213,61 @@ assembly_includes_no_file(void **state)
     free(binary);
 }
 
+static void
+a_gpu_driver_is_not_restricted(void **state)
+{
+    char out[OUT_BYTES];
+
+    (void)state;
+    assert_int_equal(kernel_reads(BESIDE_GPU, secret, out), strlen(SECRET));
+}
+
 /* ---- servers ---- */
+
+/* Makes a folder of drivers: those of this test, and the library. */
+static int
+add_driver(void)
+{
+    char pattern[256], name[256];
+    glob_t found;
+    FILE *f;
+    int rc;
+
+    (void)snprintf(vendors, sizeof(vendors), "%s/vendors", servers.dir);
+    (void)snprintf(name, sizeof(name), "%s/gpu.icd", vendors);
+    (void)snprintf(pattern, sizeof(pattern), "%s/*.icd",
+                   drivers[0] != '\0' ? drivers : "/etc/OpenCL/vendors");
+    if (mkdir(vendors, 0700) != 0 || (f = fopen(name, "w")) == NULL) {
+        return -1;
+    }
+    rc = fputs(GPU_DRIVER, f) < 0 ? -1 : 0;
+    rc = fclose(f) != 0 ? -1 : rc;
+    if (glob(pattern, 0, NULL, &found) != 0) {
+        return -1;
+    }
+    for (size_t i = 0; rc == 0 && i < found.gl_pathc; i++) {
+        (void)snprintf(name, sizeof(name), "%s/%zu.icd", vendors, i);
+        rc = symlink(found.gl_pathv[i], name);
+    }
+    globfree(&found);
+    return rc;
+}
+
+static void
+remove_driver(void)
+{
+    char pattern[128];
+    glob_t found;
+
+    (void)snprintf(pattern, sizeof(pattern), "%s/*", vendors);
+    if (glob(pattern, 0, NULL, &found) == 0) {
+        for (size_t i = 0; i < found.gl_pathc; i++) {
+            (void)unlink(found.gl_pathv[i]);
+        }
+        globfree(&found);
+    }
+    (void)rmdir(vendors);
+}
 
 static bool
 is_restricted_here(void)
@@ -237,9 +295,9 @@ open_devices(void)
     cl_uint count = 0;
 
     if (clGetPlatformIDs(1, &platform, NULL) != CL_SUCCESS ||
-        clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 2, devices, &count) !=
+        clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, SERVERS, devices, &count) !=
             CL_SUCCESS ||
-        count != 2) {
+        count != SERVERS) {
         return false;
     }
     (void)clGetDeviceInfo(devices[0], CL_DEVICE_VERSION, sizeof(version), version,
@@ -254,23 +312,32 @@ main(void)
         cmocka_unit_test(a_kernel_reads_what_drivers_need),
         cmocka_unit_test(a_kernel_reads_nothing_else),
         cmocka_unit_test(assembly_includes_no_file),
+        cmocka_unit_test(a_gpu_driver_is_not_restricted),
     };
     int failed = 77;
 
 #ifdef __x86_64__
-    if (!is_restricted_here() || servers_start(&servers, 2) != 0) {
+    if (getenv("OCL_ICD_VENDORS") != NULL) {
+        (void)snprintf(drivers, sizeof(drivers), "%s", getenv("OCL_ICD_VENDORS"));
+    }
+    if (!is_restricted_here() || servers_start(&servers, SERVERS) != 0) {
         (void)fprintf(stderr, "skipped: no Landlock of Linux 5.19, or no driver\n");
         return failed;
     }
     (void)setenv("TELPHER_DRIVER_FILES", "/", 1);
-    if (servers_restart(&servers, OPEN, NULL) != 0 || write_secret() != 0) {
+    failed = servers_restart(&servers, OPEN, NULL);
+    (void)unsetenv("TELPHER_DRIVER_FILES");
+    if (failed != 0 || write_secret() != 0 || add_driver() != 0 ||
+        servers_restart(&servers, BESIDE_GPU, vendors) != 0) {
         failed = 1;
     } else if (open_devices()) {
         failed = cmocka_run_group_tests(tests, NULL, NULL);
     } else {
         (void)fprintf(stderr, "skipped: the driver is not PoCL for processors\n");
+        failed = 77;
     }
     (void)unlink(secret);
+    remove_driver();
     servers_stop(&servers);
 #else
     (void)tests;
