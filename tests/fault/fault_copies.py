@@ -86,7 +86,7 @@ class Trial:
             if server.process.poll() is None:
                 server.expect_clean()
             else:
-                test.assertEqual(os.listdir(server.temporary), [], what)
+                test.assertEqual(server.files_left(), [], what)
 
 
 class Copies(unittest.TestCase):

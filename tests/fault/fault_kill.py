@@ -173,7 +173,7 @@ class Trial:
             if server.process.poll() is None:
                 server.expect_clean()
             else:
-                test.assertEqual(os.listdir(server.temporary), [], what)
+                test.assertEqual(server.files_left(), [], what)
 
 
 class Kill(unittest.TestCase):

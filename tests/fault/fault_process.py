@@ -137,7 +137,7 @@ class KilledBroker(unittest.TestCase):
             client.wait_line("gone")
             self.assertIn("session lost", client.end())
         until(lambda: not any(is_running(pid) for pid in executors), "the executors end")
-        self.assertEqual(os.listdir(server.temporary), [])
+        self.assertEqual(server.files_left(), [])
         server.remove()
 
     def test_next_broker(self):

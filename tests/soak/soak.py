@@ -159,7 +159,7 @@ def deaths(seconds):
             live.pop(0).kill()
         server.client("devices").end()
         if second % 10 == 9:
-            rows.append((pss_kib(server.pid), server.count_descriptors(), len(os.listdir(server.temporary))))
+            rows.append((pss_kib(server.pid), server.count_descriptors(), len(server.files_left())))
             print(f"{second + 1:>6} s: daemon {rows[-1][0]} KiB, {rows[-1][1]} descriptors, {rows[-1][2]} files",
                   flush=True)
         time.sleep(max(0, start + second + 1 - time.monotonic()))
