@@ -32,6 +32,23 @@ tp_exec_uses_host_memory(const struct tp_exec_context *c)
     return cl->SetMemObjectDestructorCallback != NULL;
 }
 
+/* Whether each device has buffers of this size; if not, the driver refuses with its own error. */
+static bool
+can_be_as_large(const struct tp_exec_context *c, size_t size)
+{
+    const struct tp_opencl *cl = &c->obj.x->cl;
+    cl_ulong max;
+
+    for (uint32_t i = 0; i < c->device_count; i++) {
+        if (cl->GetDeviceInfo(c->devices[i].native, CL_DEVICE_MAX_MEM_ALLOC_SIZE,
+                              sizeof(max), &max, NULL) != CL_SUCCESS ||
+            size > max) {
+            return false;
+        }
+    }
+    return true;
+}
+
 /* The driver does not use the memory any more. */
 static void CL_CALLBACK
 free_memory(cl_mem native, void *memory)
@@ -48,7 +65,8 @@ tp_exec_host_buffer(struct tp_exec_mem *mem)
     cl_mem native;
     cl_int error;
 
-    if (!mem->context->uses_host_memory || mem->size == 0) {
+    if (!mem->context->uses_host_memory || mem->size == 0 ||
+        !can_be_as_large(mem->context, mem->size)) {
         return NULL;
     }
     memory =
