@@ -195,9 +195,12 @@ is_right(telpher_rma_job *job)
                 fprintf(stderr, "launch %d: %s: %s\n%s", n, telpher_status_text(status),
                         err.text, telpher_rma_report(job));
             }
-            return good && how != FORKED &&
-                   telpher_rma_run(job, &kernel_ends, NULL, NULL) ==
-                       TELPHER_ERR_PEER_LOST;
+            good =
+                good && how != FORKED &&
+                telpher_rma_run(job, &kernel_ends, NULL, NULL) == TELPHER_ERR_PEER_LOST;
+            usleep(
+                300000); /* the other one, if it is late, must not miss this one instead */
+            return good;
         }
     }
     return how == FORKED;
