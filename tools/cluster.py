@@ -83,7 +83,8 @@ def agent(options):
         name = os.environ.pop("_TELPHER_CLUSTER_NODE", None) or socket.gethostname()
         daemon, port = start_daemon(folder, key, options)
         if daemon.poll() is None:
-            print(f"{READY} {name} {port}", flush=True)
+            sys.stdout.write(f"{READY} {name} {port}\n")  # in one write: launchers join the output of nodes
+            sys.stdout.flush()
         signal.signal(signal.SIGTERM, lambda *_: daemon.terminate())
         if not by_parent:
             threading.Thread(target=end_with_input, args=(daemon,), daemon=True).start()
