@@ -7,6 +7,7 @@ bench=$1
 part=$2
 dir=$(mktemp -d)
 export OMPI_MCA_mpi_yield_when_idle=1 # ranks that wait leave the processors to others, whatever runs beside the test
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 # as CI does
 server=
 trap 'test -z "$server" || kill "$server" 2>/dev/null || true; rm -rf "$dir"' EXIT
 
@@ -544,7 +545,6 @@ patterns() {
         every_pattern "$way" "$(test "$way" = put && echo "${others}" || echo "$others|put_notify")" none
     done
     export ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0"
-    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
     if [ -e "$(dirname "$bench")/../libexec/telpher/telpher-bench-ampi.so" ]; then
         expect 0 $telpher "$bench" check -r ampi
         every_pattern ampi put_notify none
@@ -607,7 +607,6 @@ patterns() {
 windows() {
     ran=0
     export ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0"
-    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
     for flavour in openmpi mpich; do
         test -e "$(dirname "$bench")/../libexec/telpher/telpher-bench-$flavour.so" && command -v "mpirun.$flavour" >/dev/null || continue
         launch="mpirun.$flavour$(test "$flavour" = mpich || echo " --oversubscribe")"
@@ -654,7 +653,6 @@ letters() {
     bench=$(realpath "$bench")
     standin=$(realpath "$standin")
     export ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0"
-    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
     cd "$dir"
     printf '# displacement, length\n2, 10\n\n 20,4\n' >blocks
     printf '0,1\n1,2\n2,0\n0,2\n' >edges
@@ -722,7 +720,6 @@ letters() {
 columns() {
     osu=$(dirname "$bench")/../libexec/telpher/osu
     export ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0"
-    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
     launch=
     for flavour in mpich openmpi; do # the second waits without a processor
         test -e "$(dirname "$bench")/../libexec/telpher/telpher-bench-$flavour.so" && command -v "mpirun.$flavour" >/dev/null || continue
@@ -747,7 +744,6 @@ mpi() {
     grep -q 'runs under the mpirun' "$dir/err" || die "no word about mpirun"
     expect 1 "$bench" latency -r mpi --mpi pigeon
     export ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0"
-    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
     for flavour in openmpi mpich; do
         test -e "$(dirname "$bench")/../libexec/telpher/telpher-bench-$flavour.so" && command -v "mpirun.$flavour" >/dev/null || continue
         launch="mpirun.$flavour$(test "$flavour" = mpich || echo " --oversubscribe")"
@@ -771,7 +767,7 @@ mpi() {
 launch() {
     ran=0
     export ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0"
-    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 HWLOC_COMPONENTS=-opencl,-gl
+    export HWLOC_COMPONENTS=-opencl,-gl
     count=0
     for flavour in openmpi mpich; do
         test -e "$(dirname "$bench")/../libexec/telpher/telpher-bench-launch-$flavour" || continue
@@ -852,7 +848,7 @@ libraries() {
 launch_flips() {
     ran=0
     export ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0"
-    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 HWLOC_COMPONENTS=-opencl,-gl
+    export HWLOC_COMPONENTS=-opencl,-gl
     for flavour in openmpi mpich; do
         test -e "$(dirname "$bench")/../libexec/telpher/telpher-bench-launch-$flavour" && command -v "mpirun.$flavour" >/dev/null || continue
         launch="mpirun.$flavour$(test "$flavour" = mpich || echo " --oversubscribe")"
@@ -906,7 +902,6 @@ compare() {
     expect 2 "$bench" compare -f xml
     expect 1 env -u OMPI_COMM_WORLD_SIZE -u PMI_SIZE "$bench" compare
     export ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0"
-    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
     for flavour in openmpi mpich; do
         test -e "$(dirname "$bench")/../libexec/telpher/telpher-bench-$flavour.so" && command -v "mpirun.$flavour" >/dev/null || continue
         launch="mpirun.$flavour$(test "$flavour" = mpich || echo " --oversubscribe")"
