@@ -309,24 +309,6 @@ test_mixed(void)
 
 /* ---- begin and end ---- */
 
-static int
-allocate(void)
-{
-    ctx = telpher_mpi_device_context();
-    for (unsigned i = 0; i < BUFFERS && ctx != NULL; i++) {
-        void *pointer = NULL;
-
-        (void)telpher_mem_alloc(ctx, TELPHER_MEM_SIM, MAX_BYTES, &pointer);
-        device[i] = pointer;
-        host[i] = malloc(MAX_BYTES);
-        if (device[i] == NULL || host[i] == NULL) {
-            return -1;
-        }
-    }
-    result = malloc(MAX_BYTES);
-    return ctx != NULL && result != NULL ? 0 : -1;
-}
-
 static void
 run(const char *only)
 {
@@ -354,7 +336,7 @@ main(int argc, char **argv)
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
-    if (allocate() != 0 || size < 2) {
+    if (allocate_simulated() != 0 || size < 2) {
         fprintf(stderr, "no context, no memory, or a wrong number of ranks\n");
         MPI_Abort(MPI_COMM_WORLD, 1);
     }
@@ -362,10 +344,7 @@ main(int argc, char **argv)
     left = (rank + size - 1) % size;
     run(argc > 1 ? argv[1] : NULL);
     MPI_Barrier(MPI_COMM_WORLD);
-    for (unsigned i = 0; i < BUFFERS; i++) {
-        free(host[i]);
-    }
-    free(result);
+    release();
     MPI_Finalize();
     if (rank == 0 && failures == 0) {
         printf("mpidev: good\n");

@@ -383,33 +383,6 @@ test_refused(void)
 
 /* ---- begin and end ---- */
 
-static int
-allocate(void)
-{
-    ctx = telpher_mpi_device_context();
-    for (unsigned i = 0; i < BUFFERS && ctx != NULL; i++) {
-        void *pointer = NULL;
-
-        (void)telpher_mem_alloc(ctx, TELPHER_MEM_SIM, MAX_BYTES, &pointer);
-        device[i] = pointer;
-        host[i] = malloc(MAX_BYTES);
-        if (device[i] == NULL || host[i] == NULL) {
-            return -1;
-        }
-    }
-    result = malloc(MAX_BYTES);
-    return ctx != NULL && result != NULL ? 0 : -1;
-}
-
-static void
-release(void)
-{
-    for (unsigned i = 0; i < BUFFERS; i++) {
-        free(host[i]);
-    }
-    free(result);
-}
-
 #if MPI_VERSION >= 4
 /* Without MPI_COMM_WORLD: messages and reductions in a communicator of a session. */
 static int
@@ -429,7 +402,7 @@ run_session(void)
     MPI_Group_free(&group);
     MPI_Comm_rank(world, &rank);
     MPI_Comm_size(world, &size);
-    expect(allocate() == 0, "memory in a session", 0);
+    expect(allocate_simulated() == 0, "memory in a session", 0);
     right = (rank + 1) % size;
     left = (rank + size - 1) % size;
     for (size_t bytes = 59; failures == 0 && bytes < 4000000; bytes *= 100) {
@@ -483,7 +456,7 @@ main(int argc, char **argv)
         MPI_Init(&argc, &argv);
         MPI_Comm_rank(MPI_COMM_WORLD, &rank);
         MPI_Comm_size(MPI_COMM_WORLD, &size);
-        if (allocate() != 0 || size < 2 || size > 16) {
+        if (allocate_simulated() != 0 || size < 2 || size > 16) {
             fprintf(stderr, "no context, no memory, or a wrong number of ranks\n");
             MPI_Abort(MPI_COMM_WORLD, 1);
         }

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <telpher/interop/mpi_device.h>
 #include <telpher/mem.h>
 
 static int rank, size, failures;
@@ -34,6 +35,34 @@ copy(void *to, const void *from, size_t bytes)
         fprintf(stderr, "copy: %s\n", telpher_last_error(ctx));
         exit(1);
     }
+}
+
+/* Gives each buffer simulated device memory and host memory. @return 0, or -1 without memory */
+static inline int
+allocate_simulated(void)
+{
+    ctx = telpher_mpi_device_context();
+    for (unsigned i = 0; i < BUFFERS && ctx != NULL; i++) {
+        void *pointer = NULL;
+
+        (void)telpher_mem_alloc(ctx, TELPHER_MEM_SIM, MAX_BYTES, &pointer);
+        device[i] = pointer;
+        host[i] = malloc(MAX_BYTES);
+        if (device[i] == NULL || host[i] == NULL) {
+            return -1;
+        }
+    }
+    result = malloc(MAX_BYTES);
+    return ctx != NULL && result != NULL ? 0 : -1;
+}
+
+static inline void
+release(void)
+{
+    for (unsigned i = 0; i < BUFFERS; i++) {
+        free(host[i]);
+    }
+    free(result);
 }
 
 static inline void

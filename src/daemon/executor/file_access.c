@@ -172,7 +172,7 @@ allow_all(int *rules, const char *const *more, size_t more_count)
 }
 
 /* Whether a driver is loaded with which the list was not tried: those of GPUs, whose kernels
- * reach no file. What such a driver reads may not be on the list. */
+ * reach no file. Such a driver may need files that the list does not name. */
 static bool
 has_untried_driver(void)
 {
