@@ -73,18 +73,17 @@ take(struct tp_ampi_heap *heap, size_t size, size_t align)
 }
 
 #define CALLER __builtin_return_address(0)
-#define PUBLIC __attribute__((visibility("default")))
 
-PUBLIC void *
-malloc(size_t size)
+static void *
+rank_malloc(size_t size)
 {
     struct tp_ampi_heap *heap = heap_for(CALLER);
 
     return heap != NULL ? take(heap, size, 1) : __libc_malloc(size);
 }
 
-PUBLIC void
-free(void *ptr)
+static void
+rank_free(void *ptr)
 {
     struct tp_ampi_heap *heap = heap_of(ptr);
 
@@ -95,8 +94,8 @@ free(void *ptr)
     }
 }
 
-PUBLIC void *
-calloc(size_t count, size_t size)
+static void *
+rank_calloc(size_t count, size_t size)
 {
     struct tp_ampi_heap *heap = heap_for(CALLER);
     size_t bytes;
@@ -136,18 +135,18 @@ resize(struct tp_ampi_heap *from, struct tp_ampi_heap *heap, void *ptr, size_t s
     return more;
 }
 
-PUBLIC void *
-realloc(void *ptr, size_t size)
+static void *
+rank_realloc(void *ptr, size_t size)
 {
     if (size == 0 && ptr != NULL) {
-        free(ptr);
+        rank_free(ptr);
         return NULL;
     }
     return resize(heap_of(ptr), heap_for(CALLER), ptr, size);
 }
 
-PUBLIC void *
-reallocarray(void *ptr, size_t count, size_t size)
+static void *
+rank_reallocarray(void *ptr, size_t count, size_t size)
 {
     size_t bytes;
 
@@ -166,26 +165,26 @@ take_aligned(const void *caller, size_t align, size_t size)
     return heap != NULL ? take(heap, size, align) : __libc_memalign(align, size);
 }
 
-PUBLIC void *
-memalign(size_t align, size_t size)
+static void *
+rank_memalign(size_t align, size_t size)
 {
     return take_aligned(CALLER, align, size);
 }
 
-PUBLIC void *
-aligned_alloc(size_t align, size_t size)
+static void *
+rank_aligned_alloc(size_t align, size_t size)
 {
     return take_aligned(CALLER, align, size);
 }
 
-PUBLIC void *
-valloc(size_t size)
+static void *
+rank_valloc(size_t size)
 {
     return take_aligned(CALLER, 4096, size);
 }
 
-PUBLIC int
-posix_memalign(void **ret, size_t align, size_t size)
+static int
+rank_posix_memalign(void **ret, size_t align, size_t size)
 {
     int before = errno;
     void *ptr;
@@ -201,8 +200,8 @@ posix_memalign(void **ret, size_t align, size_t size)
     return ptr != NULL ? 0 : ENOMEM;
 }
 
-PUBLIC size_t
-malloc_usable_size(void *ptr)
+static size_t
+rank_malloc_usable_size(void *ptr)
 {
     static size_t (*libc_usable)(void *ptr);
 
@@ -214,3 +213,19 @@ malloc_usable_size(void *ptr)
     }
     return libc_usable(ptr);
 }
+
+/* The names by which the program and its libraries call them. */
+#define REPLACE(name)                                                                  \
+    extern __typeof__(rank_##name) name                                                \
+        __attribute__((visibility("default"), alias("rank_" #name)))
+
+REPLACE(malloc);
+REPLACE(free);
+REPLACE(calloc);
+REPLACE(realloc);
+REPLACE(reallocarray);
+REPLACE(memalign);
+REPLACE(aligned_alloc);
+REPLACE(valloc);
+REPLACE(posix_memalign);
+REPLACE(malloc_usable_size);

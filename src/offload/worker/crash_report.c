@@ -81,23 +81,20 @@ on_exit_call(void)
     end_job(" called exit(); the job ends\n", 1);
 }
 
-/*
- * Interposes the C library's _exit(): some launchers take a worker that
- * vanished for one that finished, and end the job with success.
- */
-TELPHER_CALL _Noreturn void
-_exit(int code)
+static _Noreturn void
+exit_job(int code)
 {
     end_job(" called _exit(); the job ends\n", code);
     syscall(SYS_exit_group, code);
     __builtin_unreachable();
 }
 
-TELPHER_CALL _Noreturn void
-_Exit(int code)
-{
-    _exit(code);
-}
+/*
+ * Interpose the C library's: some launchers take a worker that vanished for one that finished,
+ * and end the job with success.
+ */
+TELPHER_CALL extern __typeof__(exit_job) _exit __attribute__((alias("exit_job")));
+TELPHER_CALL extern __typeof__(exit_job) _Exit __attribute__((alias("exit_job")));
 
 void
 tp_offload_worker_catch_faults(void)
