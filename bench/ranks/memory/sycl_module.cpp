@@ -98,7 +98,7 @@ wrap(void *context, void *device, void *mem, size_t bytes)
 #endif
 
 bool
-write(void *to, size_t at, const void *host, size_t len)
+write_buffer(void *to, size_t at, const void *host, size_t len)
 {
     return attempt([&] {
         here->queue
@@ -112,7 +112,7 @@ write(void *to, size_t at, const void *host, size_t len)
 }
 
 bool
-read(void *from, size_t at, void *host, size_t len)
+read_buffer(void *from, size_t at, void *host, size_t len)
 {
     return attempt([&] {
         here->queue
@@ -140,4 +140,4 @@ error()
 } // namespace
 
 extern "C" __attribute__((visibility("default"))) const struct bench_sycl bench_sycl;
-const struct bench_sycl bench_sycl = {wrap, create, write, read, release, error};
+const struct bench_sycl bench_sycl = {wrap, create, write_buffer, read_buffer, release, error};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Memory that the ranks of a stand-in share: area.h. */
-#include "bench/standin/area.h"
+#include "tests/support/standin/area.h"
 
 #include <dlfcn.h>
 #include <fcntl.h>

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench/standin/area.h"
+#include "tests/support/standin/area.h"
 
 #define EXPORT __attribute__((visibility("default")))
 
