@@ -47,7 +47,7 @@ function(telpher_static library)
   endif()
 endfunction()
 
-set(rooms tp_transport_tcp tp_transport_tls tp_core tp_wire tp_base)
+set(rooms tp_transport_tcp tp_transport_tls tp_core tp_waist tp_wire tp_base)
 telpher_static(telpher MAP ${PROJECT_SOURCE_DIR}/src/telpher.map COMPONENT Unspecified
   OBJECTS telpher_api tp_builtin tp_builtin_net tp_builtin_mem
   ARCHIVES tp_comm tp_rndv tp_transport_loop tp_transport_shm tp_transport_mpi tp_transport_ucx_load

@@ -3,7 +3,7 @@
  * The one file that names every transport, and what secures them: each artefact compiles
  * it with the list it wants (TP_BUILTIN_TCP …), see CMakeLists.txt beside it.
  */
-#include "core/transport.h"
+#include "waist/transport.h"
 
 #ifdef TP_BUILTIN_TCP
 #include "transport/tcp/tcp.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The one file that names every domain of memory; see builtin.c. */
-#include "core/device.h"
+#include "waist/device.h"
 
 #include "device/cuda/cuda.h"
 #include "device/host/memory.h"

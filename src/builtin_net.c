@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The one file that names every transport of messages, in the order they are tried. */
-#include "core/net.h"
 #include "transport/loop/net.h"
+#include "waist/net.h"
 
 #ifdef TP_BUILTIN_SHM_NET
 #include "transport/shm/net.h"

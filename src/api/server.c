@@ -8,9 +8,9 @@
 #include "base/os/clock.h"
 #include "base/text/text.h"
 #include "core/comm/last_error.h"
-#include "core/session/address.h"
 #include "core/session/client.h"
 #include "transport/tcp/tcp.h"
+#include "waist/address.h"
 
 #define TIMEOUT_DEFAULT (2 * TP_CLOCK_S)
 #define GOODBYE_TIME (100 * TP_CLOCK_MS)

@@ -2,8 +2,8 @@
 /* Makes a connection of a descriptor and a state that the broker passed. */
 #include <unistd.h>
 
-#include "core/transport.h"
 #include "daemon/control.h"
+#include "waist/transport.h"
 
 telpher_status
 tp_control_adopt(const struct tp_control *msg, const uint8_t *rest, int fd,

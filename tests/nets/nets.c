@@ -2,7 +2,7 @@
 /*
  * usage: nets TRANSPORT
  *
- * Tests the contract of src/core/net.h over one transport: order, sizes, room, rendezvous data
+ * Tests the contract of src/waist/net.h over one transport: order, sizes, room, rendezvous data
  * received in any way, sleep, leaving. Ranks are processes, and threads where that matters.
  */
 #include <poll.h>

@@ -19,8 +19,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "core/net.h"
 #include "transport/tcp/net.h"
+#include "waist/net.h"
 
 /** Set for the test; idle connections are asked every second, a new one for 3 s. */
 #define LOST_AFTER TP_CLOCK_S

@@ -12,7 +12,7 @@
 #include "base/os/clock.h"
 #include "core/comm/mem/mem.h"
 #include "core/comm/rndv/rndv.h"
-#include "core/net.h"
+#include "waist/net.h"
 #include "wire/comm.h"
 
 struct tp_comm_peer;

@@ -3,8 +3,8 @@
 #ifndef TELPHER_CORE_SESSION_CLIENT_INT_H
 #define TELPHER_CORE_SESSION_CLIENT_INT_H
 
-#include "core/session/address.h"
 #include "core/session/client.h"
+#include "waist/address.h"
 
 /** Features that clients have on every connection. */
 #define TP_CLIENT_FEATURES                                                             \

@@ -6,7 +6,7 @@
 #ifndef TELPHER_CORE_SESSION_PROOF_H
 #define TELPHER_CORE_SESSION_PROOF_H
 
-#include "core/transport.h"
+#include "waist/transport.h"
 #include "wire/frame.h"
 
 /** The proving side. The server proves first. */

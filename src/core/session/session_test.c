@@ -7,8 +7,8 @@
 
 #include <cmocka.h>
 
-#include "core/session/address.h"
 #include "core/session/session.h"
+#include "waist/address.h"
 
 static void
 test_numbers_from_one(void **state)

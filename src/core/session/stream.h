@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 #include "core/session/session.h"
-#include "core/transport.h"
+#include "waist/transport.h"
 #include "wire/messages.h"
 
 struct tp_stream;

@@ -17,12 +17,12 @@
 
 #include "base/os/descriptor.h"
 #include "base/trace/log.h"
-#include "core/session/address.h"
 #include "core/session/client.h"
 #include "daemon/broker/admin/admin.h"
 #include "daemon/broker/admin/metrics.h"
 #include "daemon/broker/connection/cookie.h"
 #include "daemon/broker/reload/handover.h"
+#include "waist/address.h"
 
 enum { SOCKET_PATH_BYTES = 108 }; /* of sockaddr_un */
 

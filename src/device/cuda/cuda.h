@@ -8,7 +8,7 @@
 #ifndef TELPHER_DEVICE_CUDA_CUDA_H
 #define TELPHER_DEVICE_CUDA_CUDA_H
 
-#include "core/device.h"
+#include "waist/device.h"
 
 /** The domain; the driver is loaded when it is made, and initialised at its first use. */
 extern const struct tp_device_maker tp_cuda_maker;

@@ -11,7 +11,7 @@
 #include "base/alloc.h"
 #include "base/os/descriptor.h"
 #include "base/os/memfd.h"
-#include "core/device_file.h"
+#include "waist/device_file.h"
 
 struct memory {
     void *base;

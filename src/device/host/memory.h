@@ -3,7 +3,7 @@
 #ifndef TELPHER_DEVICE_HOST_MEMORY_H
 #define TELPHER_DEVICE_HOST_MEMORY_H
 
-#include "core/device.h"
+#include "waist/device.h"
 
 /** The domain; it has no read and write, because the CPU copies such memory
  *  directly. */

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Implements the device interface (core/device.h) for OpenCL buffers: copies chunks on a
+ * Implements the device interface (waist/device.h) for OpenCL buffers: copies chunks on a
  * separate queue, so that bulk content never delays an application's queue.
  */
 #ifndef TELPHER_DEVICE_OPENCL_DOMAIN_H
 #define TELPHER_DEVICE_OPENCL_DOMAIN_H
 
-#include "core/device.h"
 #include "device/opencl/api.h"
+#include "waist/device.h"
 
 /**
  * Creates the domain of one device in one context. Its queue is out of order and has

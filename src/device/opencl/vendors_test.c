@@ -11,8 +11,8 @@
 
 #include <cmocka.h>
 
-#include "core/device.h"
 #include "device/opencl/api.h"
+#include "waist/device.h"
 
 struct vendors {
     char dir[64];

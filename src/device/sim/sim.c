@@ -15,7 +15,7 @@
 #include "base/container/list.h"
 #include "base/os/descriptor.h"
 #include "base/os/memfd.h"
-#include "core/device_file.h"
+#include "waist/device_file.h"
 
 enum { READ, WRITE, MOVE, ENGINES };
 struct engine {

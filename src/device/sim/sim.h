@@ -7,7 +7,7 @@
 #define TELPHER_DEVICE_SIM_SIM_H
 
 #include "base/os/clock.h"
-#include "core/device.h"
+#include "waist/device.h"
 
 /**
  * The domain. Options: "latency=5us,bandwidth=1G,fail=3", in any order; what is not named

@@ -16,7 +16,7 @@
 #include "base/os/random.h"
 #include "base/trace/log.h"
 #include "base/trace/trace.h"
-#include "core/session/address.h"
+#include "waist/address.h"
 
 /** A pair of sessions; both have it in their map. Never freed, as they are not. */
 struct tp_icd_pair {

@@ -20,7 +20,7 @@
 
 #include "base/os/memfd.h"
 #include "base/os/process.h"
-#include "core/net.h"
+#include "waist/net.h"
 
 #define TP_SHM_MAGIC UINT64_C(0x324d485350544c54) /* "TLTPSHM2" */
 

@@ -144,7 +144,7 @@ void tp_shm_publish_tail(struct shm_link *link);
 static inline bool tp_shm_has_cell(const struct shm_link *link);
 
 /* ---- get.c ---- */
-/** See src/core/net.h. */
+/** See src/waist/net.h. */
 enum tp_net_get tp_shm_can_get(struct tp_net *net, uint32_t peer);
 telpher_status tp_shm_get(struct tp_net *net, uint32_t peer, uint64_t address,
                           void *dst, size_t len);

@@ -6,9 +6,9 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "core/session/address.h"
 #include "core/session/client.h"
 #include "transport/tcp/tcp_int.h"
+#include "waist/address.h"
 
 static telpher_status
 parse_path(const char *path, struct tp_tcp_address *a, struct tp_error *err)

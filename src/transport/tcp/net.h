@@ -3,7 +3,7 @@
 #ifndef TELPHER_TRANSPORT_TCP_NET_H
 #define TELPHER_TRANSPORT_TCP_NET_H
 
-#include "core/net.h"
+#include "waist/net.h"
 
 extern const struct tp_net_ops tp_tcp_net;
 

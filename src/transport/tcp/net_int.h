@@ -190,7 +190,7 @@ tp_tcp_is_soft(int error)
 /** Sends or queues a frame of header and data. @return OK, AGAIN */
 telpher_status tp_tcp_net_frame(struct tcp_conn *c, const struct tp_tcp_frame *frame,
                                 const void *header, const void *data, bool may_wait);
-/** See src/core/net.h. */
+/** See src/waist/net.h. */
 size_t tp_tcp_net_write_data(struct tp_net *net, uint32_t rank, uint32_t id,
                              const void *src, size_t len, void *arg);
 /** Sends queued frames. @return number of steps */

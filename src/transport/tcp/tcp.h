@@ -8,7 +8,7 @@
 #ifndef TELPHER_TRANSPORT_TCP_TCP_H
 #define TELPHER_TRANSPORT_TCP_TCP_H
 
-#include "core/transport.h"
+#include "waist/transport.h"
 
 /** The table of this transport, for src/builtin.c. */
 extern const struct tp_transport tp_tcp_transport;

@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-#include "core/transport.h"
+#include "waist/transport.h"
 
 /* Sends what OpenSSL has written. */
 static telpher_status

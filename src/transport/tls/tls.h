@@ -14,7 +14,7 @@
 #ifndef TELPHER_TRANSPORT_TLS_TLS_H
 #define TELPHER_TRANSPORT_TLS_TLS_H
 
-#include "core/transport.h"
+#include "waist/transport.h"
 
 enum {
     TP_TLS_SECRET_BYTES = 32,

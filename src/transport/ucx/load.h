@@ -4,7 +4,7 @@
 #ifndef TELPHER_TRANSPORT_UCX_LOAD_H
 #define TELPHER_TRANSPORT_UCX_LOAD_H
 
-#include "core/net.h"
+#include "waist/net.h"
 
 extern const struct tp_net_ops tp_ucx_loader;
 

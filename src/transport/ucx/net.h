@@ -3,7 +3,7 @@
 #ifndef TELPHER_TRANSPORT_UCX_NET_H
 #define TELPHER_TRANSPORT_UCX_NET_H
 
-#include "core/net.h"
+#include "waist/net.h"
 
 #ifdef TP_UCX_MODULE
 __attribute__((visibility("default"))) /* load.c looks for it */

@@ -11,7 +11,7 @@
 #include "core/comm/bootstrap/launcher.h"
 #include "core/comm/bootstrap/server.h"
 #include "core/comm/settings.h"
-#include "core/transport.h"
+#include "waist/transport.h"
 
 #define ROOT_GRACE (2 * TP_CLOCK_S) /* the server's own error should arrive first */
 

@@ -10,7 +10,7 @@
 
 #include "base/container/buf.h"
 #include "core/comm/bootstrap/server.h"
-#include "core/transport.h"
+#include "waist/transport.h"
 
 enum {
     TP_BOOTSTRAP_UNAUTHENTICATED_MAX = 64, /* unauthenticated connections, at most */

@@ -18,7 +18,7 @@
 
 #include "base/config/config.h"
 #include "base/error.h"
-#include "core/device.h"
+#include "waist/device.h"
 
 enum { TP_MEMS_BLOB_MAX = 128 }; /**< [bytes] of what tp_mems_export() writes */
 

@@ -12,12 +12,12 @@
  * A receiver that can read the sender's memory may copy it by get() instead of sending
  * CTS; it then sends DONE. Some transports send the first data with the RTS.
  *
- * Threads and callbacks: as core/net.h.
+ * Threads and callbacks: as waist/net.h.
  */
 #ifndef TELPHER_CORE_COMM_RNDV_RNDV_H
 #define TELPHER_CORE_COMM_RNDV_RNDV_H
 
-#include "core/net.h"
+#include "waist/net.h"
 
 /** Creates a transport and its engine, (*ret_net)->rndv. @return as tp_net_ops.create */
 telpher_status tp_rndv_create(const struct tp_net_ops *ops,

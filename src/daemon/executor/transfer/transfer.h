@@ -2,7 +2,7 @@
 /*
  * Moves content of transfers (docs/protocol.md 5.5) between bulk streams and device or host
  * memory, through chunks of staging memory and with credits. Content may arrive before its
- * command. Uses devices through core/device.h only.
+ * command. Uses devices through waist/device.h only.
  *
  * One lock guards everything. Receivers put content into chunks, senders send chunks that
  * were read, and any thread that completes a chunk starts its device copies.
@@ -16,10 +16,10 @@
 #include <telpher/status.h>
 
 #include "base/container/budget.h"
-#include "core/device.h"
 #include "core/session/stream.h"
-#include "core/transport.h"
 #include "device/host/staging.h"
+#include "waist/device.h"
+#include "waist/transport.h"
 
 enum {
     TP_EXEC_PAGE = 4096

@@ -7,8 +7,8 @@
 #ifndef TELPHER_DEVICE_OPENCL_MEMORY_H
 #define TELPHER_DEVICE_OPENCL_MEMORY_H
 
-#include "core/device.h"
 #include "device/opencl/api.h"
+#include "waist/device.h"
 
 /**
  * The domain, which loads OpenCL at its first use. adopt() takes a cl_mem (a buffer), or

@@ -5,8 +5,8 @@
  * ordinary memory is used.
  */
 #include "base/alloc.h"
-#include "core/device_file.h"
 #include "device/opencl/memory/memory_int.h"
+#include "waist/device_file.h"
 
 struct pinned {
     struct tp_list link;

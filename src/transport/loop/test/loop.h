@@ -6,7 +6,7 @@
 #ifndef TELPHER_TRANSPORT_LOOP_LOOP_H
 #define TELPHER_TRANSPORT_LOOP_LOOP_H
 
-#include "core/transport.h"
+#include "waist/transport.h"
 
 /** Creates both ends. Bytes sent on one are received on the other. @return OK,
  *  NO_MEMORY. */

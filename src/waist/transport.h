@@ -7,8 +7,8 @@
  * Threads: one thread may send while another receives; calls of one direction are
  * serialized by the caller. shutdown() is legal from any thread and wakes both.
  */
-#ifndef TELPHER_CORE_TRANSPORT_H
-#define TELPHER_CORE_TRANSPORT_H
+#ifndef TELPHER_WAIST_TRANSPORT_H
+#define TELPHER_WAIST_TRANSPORT_H
 
 #include <stdbool.h>
 #include <stddef.h>

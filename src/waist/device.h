@@ -4,8 +4,8 @@
  * one table, which copies of content call. Memory is a handle and an offset, never a bare
  * pointer. A copy is started, its completion is called back.
  */
-#ifndef TELPHER_CORE_DEVICE_H
-#define TELPHER_CORE_DEVICE_H
+#ifndef TELPHER_WAIST_DEVICE_H
+#define TELPHER_WAIST_DEVICE_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Parses the scheme and the host of a server address: "tls://host:port", also after
  * gateways: "tls://gateway:port/host". */
-#ifndef TELPHER_CORE_SESSION_ADDRESS_H
-#define TELPHER_CORE_SESSION_ADDRESS_H
+#ifndef TELPHER_WAIST_ADDRESS_H
+#define TELPHER_WAIST_ADDRESS_H
 
 #include <stddef.h>
 

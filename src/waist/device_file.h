@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Functions of domains whose memory is a memory file (base/os/memfd.h), and plain chunks. */
-#ifndef TELPHER_CORE_DEVICE_FILE_H
-#define TELPHER_CORE_DEVICE_FILE_H
+#ifndef TELPHER_WAIST_DEVICE_FILE_H
+#define TELPHER_WAIST_DEVICE_FILE_H
 
-#include "core/device.h"
+#include "waist/device.h"
 
 /** Writes the file's name as a domain's blob. @return OK; UNSUPPORTED. */
 telpher_status tp_device_file_export(int fd, uint8_t blob[TP_DEVICE_BLOB_MAX],

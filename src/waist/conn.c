@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sends and receives complete messages on a connection, before a stream exists. */
-#include "core/transport.h"
+#include "waist/transport.h"
 
 telpher_status
 tp_conn_send_all(struct tp_conn *conn, const void *data, size_t len,

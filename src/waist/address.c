@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Parses the scheme and the host of a server address: see address.h. */
-#include "core/session/address.h"
+#include "waist/address.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Memory files as blobs, and chunks of plain memory. */
-#include "core/device_file.h"
+#include "waist/device_file.h"
 
 #include <string.h>
 #include <unistd.h>

@@ -20,8 +20,8 @@
  * destroy. No function blocks. Once a peer is connected, the eager path does not
  * allocate, lock or make a system call that it can avoid.
  */
-#ifndef TELPHER_CORE_NET_H
-#define TELPHER_CORE_NET_H
+#ifndef TELPHER_WAIST_NET_H
+#define TELPHER_WAIST_NET_H
 
 #include <stdbool.h>
 #include <stddef.h>
