@@ -4,6 +4,7 @@
  * and ends them all when one fails, or starts them again. The job's secret goes to other hosts by standard input,
  * never by a command line that others could read.
  */
+#include "bind.h"
 #include "telpher.h"
 
 #include <errno.h>
@@ -35,7 +36,7 @@ struct launch_options {
     const char *root_host, *transports;
     uint64_t timeout_ns;
     int restarts;
-    bool keep_going, label, shrink;
+    bool keep_going, label, shrink, bind;
 };
 
 /** One started rank. */
@@ -72,6 +73,15 @@ add_hosts(void *place, const char *list)
     return names != NULL;
 }
 
+static bool
+parse_bind(void *place, const char *text)
+{
+    bool *bind = place;
+
+    *bind = strcmp(text, "core") == 0;
+    return *bind || strcmp(text, "none") == 0;
+}
+
 /* @return -1 to go on, or the exit code */
 static int
 parse_options(int argc, char **argv, struct launch_options *o)
@@ -91,6 +101,10 @@ parse_options(int argc, char **argv, struct launch_options *o)
                  &o->timeout_ns, parse_duration),
         CLI_TEXT(0, "transports", "LIST", "how ranks reach each other: shm, ucx, tcp",
                  &o->transports),
+        CLI_CALL(0, "bind", "WHAT",
+                 "core: each rank runs on a core of its own, if there are as many;\n"
+                 "ranks on this host only; none (default)",
+                 &o->bind, parse_bind),
         CLI_FLAG('l', "label", "begin each line of output with the rank", &o->label),
         CLI_FLAG('k', "keep-going", "when a rank fails, let the others go on",
                  &o->keep_going),
@@ -159,7 +173,7 @@ set_variables(char *variables)
 }
 
 static void
-exec_here(long rank, char **program, char *variables)
+exec_here(const struct launch_options *o, long rank, char **program, char *variables)
 {
     int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
 
@@ -167,6 +181,11 @@ exec_here(long rank, char **program, char *variables)
         dup2(null, STDIN_FILENO);
     }
     set_variables(variables);
+    if (o->bind && bind_to_core((int)rank) != 0) {
+        fprintf(stderr, "telpher: cannot bind rank %ld to a core: %s\n", rank,
+                strerror(errno));
+        _exit(EXIT_CANNOT_RUN);
+    }
     execvp(program[0], program);
     fprintf(stderr, "telpher: running %s: %s\n", program[0], strerror(errno));
     _exit(errno == ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT_RUN);
@@ -250,7 +269,7 @@ start_rank(const struct launch_options *o, const telpher_root *root,
             dup2(out, STDERR_FILENO);
         }
         if (host_is_here(host)) {
-            exec_here(number, program, variables);
+            exec_here(o, number, program, variables);
         }
         host_exec(host, program, variables);
     }
@@ -526,6 +545,27 @@ starts_again(struct launch_options *o, int code)
     return true;
 }
 
+/* Ranks that share a core would wait for each other, so too many ranks are not bound. */
+static int
+check_bind(struct launch_options *o)
+{
+    int cores = bind_count_cores();
+
+    if (!o->bind) {
+        return 0;
+    }
+    if (is_far(o)) {
+        return cli_wrong("launch",
+                         "--bind core binds ranks of this host only: bind the "
+                         "others by the program, taskset for example");
+    }
+    if (o->ranks > cores) {
+        failure("%d ranks on %d cores are not bound", o->ranks, cores);
+        o->bind = false;
+    }
+    return 0;
+}
+
 static int
 launch(struct launch_options *o, char **program)
 {
@@ -568,5 +608,6 @@ command_launch(int argc, char **argv)
     if (o.ranks == 0) {
         o.ranks = o.host_count != 0 ? (int)o.host_count : 1;
     }
-    return launch(&o, argv + optind);
+    code = check_bind(&o);
+    return code != 0 ? code : launch(&o, argv + optind);
 }
