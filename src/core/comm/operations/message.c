@@ -10,6 +10,10 @@
 #include "core/comm/comm_int.h"
 #include "core/comm/last_error.h"
 
+/* [bytes] of parameters that are copied to the stack if the receive buffer does not align
+ * them. */
+enum { ALIGNED_MAX = 1024 };
+
 /* ---- receiving ---- */
 
 /** A message that was not passed to its entry handler yet. */
@@ -242,19 +246,25 @@ begin(telpher_context *ctx, const struct tp_comm_unexpected *msg, const uint64_t
                : TELPHER_OK;
 }
 
+static bool
+is_aligned(const struct tp_comm_unexpected *msg)
+{
+    return (uintptr_t)msg->data % 16 == 0;
+}
+
 /* A message without buffers is not kept: the handler reads parameters in the receive
  * buffer. */
 static void
 enter_now(telpher_context *ctx, const struct tp_comm_unexpected *msg)
 {
-    _Alignas(16) uint8_t aligned[1024];
+    _Alignas(16) uint8_t aligned[ALIGNED_MAX];
     telpher_msg arg = {.struct_size = sizeof(arg),
                        .from = msg->peer->rank,
                        .handler = msg->header.small,
                        .params = msg->data,
                        .params_len = (size_t)msg->header.len};
 
-    if ((uintptr_t)arg.params % 16 != 0) {
+    if (!is_aligned(msg)) {
         memcpy(aligned, msg->data, arg.params_len);
         arg.params = aligned;
     }
@@ -263,7 +273,7 @@ enter_now(telpher_context *ctx, const struct tp_comm_unexpected *msg)
 }
 
 /* Keeps a message without buffers whose handler cannot run on the receive buffer:
- * its parameters are too long for that, or it waits for its turn. */
+ * its parameters are long and not aligned there, or it waits for its turn. */
 static telpher_status
 enter_copy(const struct tp_comm_unexpected *msg, bool ordered)
 {
@@ -309,7 +319,8 @@ tp_comm_message_on_message(telpher_context *ctx, struct tp_comm_unexpected *msg)
         return TELPHER_ERR_PROTO;
     }
     waits = h->ordered && !tp_list_is_empty(&msg->peer->deliveries);
-    if ((uint32_t)msg->header.b == 0 && msg->header.len <= 1024 && !waits) {
+    if ((uint32_t)msg->header.b == 0 && !waits &&
+        (msg->header.len <= ALIGNED_MAX || is_aligned(msg))) {
         enter_now(ctx, msg);
         return TELPHER_OK;
     }
