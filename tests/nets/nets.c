@@ -67,7 +67,8 @@ size_of_step(const struct world *w, uint32_t step)
     size_t eager = w->net->eager_max, bulk = w->net->rndv_min;
     const size_t sizes[] = {0,        1,           7,
                             8,        64,          247,
-                            248,      249,         1000,
+                            248,      249,         503,
+                            504,      505,         1000,
                             1023,     bulk - 1,    bulk,
                             bulk + 1, eager - 150, eager - sizeof(struct mark),
                             eager,    eager + 1,   3 * eager + 13,

@@ -57,7 +57,7 @@ tp_shm_cell_read(const struct tp_shm_ring *ring, const struct tp_shm_cell *cell,
     }
     if (bytes > TP_SHM_LINE - offsetof(struct tp_shm_cell, body)) {
         memcpy((uint8_t *)copy + TP_SHM_LINE, (const uint8_t *)cell + TP_SHM_LINE,
-               sizeof(*copy) - TP_SHM_LINE);
+               offsetof(struct tp_shm_cell, body) + bytes - TP_SHM_LINE);
         tp_shm_copied();
     }
     m->kind = copy->kind;

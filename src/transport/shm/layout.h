@@ -22,13 +22,13 @@
 #include "base/os/process.h"
 #include "waist/net.h"
 
-#define TP_SHM_MAGIC UINT64_C(0x324d485350544c54) /* "TLTPSHM2" */
+#define TP_SHM_MAGIC UINT64_C(0x334d485350544c54) /* "TLTPSHM3" */
 
 enum {
     TP_SHM_LINE = 64, /* [bytes] of a cache line */
     TP_SHM_PAIR = 128, /* [bytes] that processors prefetch together */
     TP_SHM_CELLS = 128, /* cells of a ring */
-    TP_SHM_BODY = 248, /* [bytes] of a cell's body */
+    TP_SHM_BODY = 504, /* [bytes] of a cell's body */
     TP_SHM_DATA = 512 << 10, /* [bytes] of a ring's data area */
     TP_SHM_EAGER = (64 << 10) +
                    TP_NET_HEADER_MAX, /* [bytes] of an eager message, header and data */
@@ -45,13 +45,13 @@ enum tp_shm_kind {
 /** A cell. The sequence number is its index + 1, counted from the first cell of the
  *  ring. */
 struct tp_shm_cell {
-    _Alignas(256) _Atomic uint32_t seq; /**< written last */
+    _Alignas(512) _Atomic uint32_t seq; /**< written last */
     uint8_t kind; /**< enum tp_shm_kind */
     uint8_t header_len;
     uint16_t len; /**< [bytes] of data in the cell */
     uint8_t body[TP_SHM_BODY];
 };
-_Static_assert(sizeof(struct tp_shm_cell) == 256, "four lines");
+_Static_assert(sizeof(struct tp_shm_cell) == 512, "eight lines");
 
 /** The messages from one rank to another. */
 struct tp_shm_ring {
@@ -63,7 +63,7 @@ struct tp_shm_ring {
     _Atomic uint32_t starved;
     /** Written by the reader: cells consumed. */
     _Alignas(TP_SHM_PAIR) _Atomic uint32_t tail;
-    _Alignas(256) struct tp_shm_cell cells[TP_SHM_CELLS];
+    _Alignas(512) struct tp_shm_cell cells[TP_SHM_CELLS];
     _Alignas(4096) uint8_t data[TP_SHM_DATA];
 };
 

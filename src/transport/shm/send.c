@@ -9,8 +9,9 @@ struct place {
     uint32_t at; /* offset in the data area */
 };
 
-/* Reads the peer's tail once this much of the data area is in use. */
-enum { DATA_KEPT = TP_SHM_DATA / 8 };
+/* Reads the peer's tail, which takes as long as a message, each time this much more of the data
+ * area is in use. */
+enum { DATA_STEP = TP_SHM_DATA / 8 };
 
 /* [bytes] of rendezvous data per cell: the reader copies one while the writer copies
  * the next. */
@@ -63,7 +64,7 @@ find_place(struct shm_link *link, uint32_t bytes, struct place *ret_place)
         return false;
     }
     if (bytes != 0) {
-        if (out->data_head >= DATA_KEPT) {
+        if (out->data_head / DATA_STEP != (out->data_head + bytes) / DATA_STEP) {
             (void)see_tail(link);
         }
         while (!find_data(out, bytes, &ret_place->at)) {
