@@ -279,36 +279,20 @@ is_sound(const telpher_msg *msg, const struct tp_ampi_envelope *env)
     }
 }
 
-void
-tp_ampi_on_message(telpher_context *ctx, telpher_msg *msg, void *user)
+/* A message whose envelope is sound. */
+static void
+take_message(uint32_t from, const struct tp_ampi_envelope *env, const void *data)
 {
-    const struct tp_ampi_envelope *env = msg->params;
-
-    (void)ctx;
-    (void)user;
-    if (tp_likely(msg->status == TELPHER_OK &&
-                  msg->params_len >= sizeof(struct tp_ampi_small) &&
-                  env->kind == TP_AMPI_SMALL && take_small(msg))) {
-        return;
-    }
-    if (msg->status != TELPHER_OK || msg->params_len < sizeof(*env) ||
-        !is_sound(msg, env)) {
-        tp_error("ampi",
-                 "ignored a malformed message of process %u: kind %d, %zu bytes (%s)",
-                 msg->from, msg->params_len >= sizeof(*env) ? (int)env->kind : -1,
-                 msg->params_len, telpher_status_text(msg->status));
-        return;
-    }
     tp_ampi.received += env->kind < TP_AMPI_ABORT;
     switch (env->kind) {
     case TP_AMPI_MATCHED:
         tp_ampi_on_matched(env->id);
         break;
     case TP_AMPI_RELEASED:
-        tp_ampi_on_released(msg->from, (const uint32_t *)(env + 1), (size_t)env->len);
+        tp_ampi_on_released(from, data, (size_t)env->len);
         break;
     case TP_AMPI_ONE_SIDED:
-        tp_ampi_on_one_sided(msg->from, env, env + 1);
+        tp_ampi_on_one_sided(from, env, data);
         break;
     case TP_AMPI_ABORT:
         tp_ampi_exit(env->tag);
@@ -318,16 +302,43 @@ tp_ampi_on_message(telpher_context *ctx, telpher_msg *msg, void *user)
     case TP_AMPI_MOVE:
     case TP_AMPI_FOUND:
     case TP_AMPI_COPY:
-        tp_ampi_on_quiet(msg->from, env, env + 1);
+        tp_ampi_on_quiet(from, env, data);
         break;
     case TP_AMPI_IDLE:
     case TP_AMPI_ASK:
     case TP_AMPI_STUCK:
     case TP_AMPI_TABLE:
-        tp_ampi_on_idle(msg->from, env, env + 1);
+        tp_ampi_on_idle(from, env, data);
         break;
     default:
-        on_data(env, msg->from, env + 1);
+        on_data(env, from, data);
         break;
     }
+}
+
+/* The envelope may lie in memory that the sender can still write, so only a copy is used. */
+void
+tp_ampi_on_message(telpher_context *ctx, telpher_msg *msg, void *user)
+{
+    const struct tp_ampi_envelope *sent = msg->params;
+    struct tp_ampi_envelope env = {.kind = TP_AMPI_LOCAL};
+
+    (void)ctx;
+    (void)user;
+    if (tp_likely(msg->status == TELPHER_OK &&
+                  msg->params_len >= sizeof(struct tp_ampi_small) &&
+                  sent->kind == TP_AMPI_SMALL && take_small(msg))) {
+        return;
+    }
+    if (msg->status == TELPHER_OK && msg->params_len >= sizeof(env)) {
+        env = *sent;
+    }
+    if (msg->params_len < sizeof(env) || !is_sound(msg, &env)) {
+        tp_error("ampi",
+                 "ignored a malformed message of process %u: kind %d, %zu bytes (%s)",
+                 msg->from, (int)env.kind, msg->params_len,
+                 telpher_status_text(msg->status));
+        return;
+    }
+    take_message(msg->from, &env, sent + 1);
 }
