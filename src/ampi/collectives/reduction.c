@@ -44,10 +44,24 @@ void
 tp_ampi_sum_init(struct tp_ampi_sum *sum, const struct tp_ampi_call *call, size_t count,
                  char *value)
 {
-    *sum = (struct tp_ampi_sum){.at = tp_ampi_operand(call),
-                                .value = value,
-                                .count = count,
-                                .type = call->in.type};
+    sum->at = tp_ampi_operand(call); /* `small` stays as it is */
+    sum->value = value;
+    sum->other = NULL;
+    sum->value_block = sum->other_block = NULL;
+    sum->count = count;
+    sum->type = call->in.type;
+}
+
+static char *
+take_other(const struct tp_ampi_call *call, struct tp_ampi_sum *sum)
+{
+    const struct tp_ampi_type *type = tp_ampi_type_get(sum->type);
+    bool small = call->kind == TELPHER_MEM_HOST && type->dense &&
+                 type->size <= sizeof(sum->small) &&
+                 sum->count <= sizeof(sum->small) / TP_MAX(type->size, 1u);
+
+    return small ? sum->small
+                 : tp_ampi_take_elements(call, sum->count, &sum->other_block);
 }
 
 /* A rank that only sends takes no memory. */
@@ -55,7 +69,7 @@ static bool
 reserve(const struct tp_ampi_call *call, struct tp_ampi_sum *sum)
 {
     if (sum->other == NULL) {
-        sum->other = tp_ampi_take_elements(call, sum->count, &sum->other_block);
+        sum->other = take_other(call, sum);
     }
     if (sum->value == NULL) {
         sum->value = tp_ampi_take_elements(call, sum->count, &sum->value_block);

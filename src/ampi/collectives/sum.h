@@ -5,12 +5,15 @@
 
 #include "ampi/collective.h"
 
+enum { TP_AMPI_SUM_SMALL = 512 /**< [bytes] of an operand that needs no allocation */ };
+
 struct tp_ampi_sum {
     const char *at; /**< the result so far: the own operand, then value */
     char *value, *other; /**< NULL: no memory taken yet */
     void *value_block, *other_block; /**< NULL: the program's, or none */
     size_t count;
     MPI_Datatype type;
+    _Alignas(16) char small[TP_AMPI_SUM_SMALL]; /**< memory of a small `other` */
 };
 
 /** The own operand of a reduction. */
