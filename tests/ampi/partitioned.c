@@ -202,6 +202,32 @@ refuse(void)
     MPI_Request_free(&receive);
 }
 
+/* Partitions of no bytes meet data, which is too long for them; lengths that overflow. */
+static void
+refuse_lengths(void)
+{
+    int out[2] = {1, 2}, in = -1, flag = 0;
+    const MPI_Count huge = (MPI_Count)1 << 61;
+    MPI_Request send, receive;
+
+    CHECK(MPI_Psend_init(out, 4, huge, MPI_INT, 0, 0, MPI_COMM_SELF, MPI_INFO_NULL,
+                         &send) == MPI_ERR_COUNT);
+    CHECK(MPI_Precv_init(out, 2, huge / 2, MPI_INT, 0, 0, MPI_COMM_SELF, MPI_INFO_NULL,
+                         &receive) == MPI_ERR_COUNT);
+    MPI_Psend_init(out, 1, 2, MPI_INT, 0, 4, MPI_COMM_SELF, MPI_INFO_NULL, &send);
+    MPI_Precv_init(&in, 3, 0, MPI_INT, 0, 4, MPI_COMM_SELF, MPI_INFO_NULL, &receive);
+    MPI_Start(&receive);
+    CHECK(MPI_Start(&receive) == MPI_ERR_REQUEST);
+    MPI_Start(&send);
+    MPI_Pready(0, send);
+    CHECK(MPI_Parrived(receive, 3, &flag) == MPI_ERR_ARG);
+    CHECK(MPI_Wait(&receive, MPI_STATUS_IGNORE) == MPI_ERR_TRUNCATE && in == -1);
+    MPI_Cancel(&send); /* a partitioned send goes on */
+    MPI_Wait(&send, MPI_STATUS_IGNORE);
+    MPI_Request_free(&send);
+    MPI_Request_free(&receive);
+}
+
 int
 main(int argc, char **argv)
 {
@@ -220,6 +246,7 @@ main(int argc, char **argv)
     keep_order();
     free_early();
     refuse();
+    refuse_lengths();
     MPI_Finalize();
     return 0;
 }

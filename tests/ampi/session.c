@@ -141,6 +141,34 @@ use_session(void)
     CHECK(session == MPI_SESSION_NULL);
 }
 
+/* Two sessions at once; a communicator outlives its session; what is no handler, or ended. */
+static void
+use_carelessly(void)
+{
+    MPI_Session one, two, copy;
+    MPI_Comm comm;
+    int rank, size, value = 1, sum = 0;
+
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    CHECK(MPI_Session_init(MPI_INFO_NULL, (MPI_Errhandler)0x7654321, &one) ==
+              MPI_ERR_ARG &&
+          one == MPI_SESSION_NULL);
+    MPI_Session_init(MPI_INFO_NULL, MPI_ERRORS_RETURN, &one);
+    MPI_Session_init(MPI_INFO_NULL, MPI_ERRORS_RETURN, &two);
+    CHECK(one != two);
+    comm = open_comm(one, "mpi://WORLD", &rank, &size);
+    copy = one;
+    CHECK(MPI_Session_finalize(&one) == MPI_SUCCESS);
+    CHECK(MPI_Session_finalize(&copy) == MPI_ERR_SESSION);
+    CHECK(MPI_Session_get_num_psets(copy, MPI_INFO_NULL, &value) == MPI_ERR_SESSION);
+    value = 1;
+    MPI_Allreduce(&value, &sum, 1, MPI_INT, MPI_SUM, comm);
+    CHECK(sum == size);
+    MPI_Comm_free(&comm);
+    check_names(two);
+    CHECK(MPI_Session_finalize(&two) == MPI_SUCCESS);
+}
+
 int
 main(int argc, char **argv)
 {
@@ -153,6 +181,7 @@ main(int argc, char **argv)
     if (argc > 1) {
         MPI_Init(&argc, &argv);
         use_session();
+        use_carelessly();
         MPI_Comm_rank(MPI_COMM_WORLD, &rank);
         MPI_Comm_size(MPI_COMM_WORLD, &size);
         CHECK(rank < size);

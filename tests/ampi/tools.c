@@ -38,6 +38,21 @@ open_pvar(MPI_T_pvar_session session, const char *name, int var_class, MPI_Comm 
     return handle;
 }
 
+/* A value that is refused changes nothing. */
+static void
+refuse_switch(int started)
+{
+    int index, count, value = 2;
+    MPI_T_cvar_handle handle;
+
+    CHECK(MPI_T_cvar_get_index("TELPHER_AMPI_MIGRATE", &index) == MPI_SUCCESS);
+    CHECK(MPI_T_cvar_handle_alloc(index, NULL, &handle, &count) == MPI_SUCCESS);
+    CHECK(MPI_T_cvar_write(handle, &value) ==
+          (started ? MPI_T_ERR_CVAR_SET_NEVER : MPI_T_ERR_INVALID));
+    CHECK(MPI_T_cvar_read(handle, &value) == MPI_SUCCESS && value == 0);
+    CHECK(MPI_T_cvar_handle_free(&handle) == MPI_SUCCESS);
+}
+
 /* Before MPI_Init a setting may be changed, unless the process started with virtual ranks. */
 static void
 write_stack(void)
@@ -55,6 +70,7 @@ write_stack(void)
     CHECK(started || error == MPI_SUCCESS);
     more = 1;
     CHECK(started || MPI_T_cvar_write(handle, &more) == MPI_T_ERR_INVALID);
+    refuse_switch(started);
     MPI_Init(NULL, NULL);
     CHECK(MPI_T_cvar_read(handle, &more) == MPI_SUCCESS &&
           more == (started ? stack : 1 << 20));
@@ -153,16 +169,29 @@ int
 main(void)
 {
     int provided, count;
+    MPI_Comm world = MPI_COMM_WORLD;
+    MPI_T_pvar_session session;
+    MPI_T_pvar_handle level, sent;
 
     CHECK(MPI_T_cvar_get_num(&count) == MPI_T_ERR_NOT_INITIALIZED ||
           getenv("ALONE") == NULL);
-    CHECK(MPI_T_init_thread(MPI_THREAD_MULTIPLE, &provided) == MPI_SUCCESS);
+    CHECK(MPI_T_init_thread(MPI_THREAD_MULTIPLE, &provided) == MPI_SUCCESS &&
+          provided == MPI_THREAD_SERIALIZED);
     write_stack();
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     check_switch();
     count_messages();
     list_categories();
+    CHECK(MPI_T_pvar_session_create(&session) == MPI_SUCCESS);
+    level = open_pvar(session, "posted_receives", MPI_T_PVAR_CLASS_LEVEL, &world);
+    sent = open_pvar(session, "messages_sent", MPI_T_PVAR_CLASS_COUNTER, NULL);
     MPI_Finalize();
-    return MPI_T_finalize() != MPI_SUCCESS;
+    CHECK(read_pvar(session, level) == 0); /* there is no communicator any more */
+    CHECK(MPI_T_pvar_start(session, sent) == MPI_SUCCESS &&
+          read_pvar(session, sent) == 0);
+    CHECK(MPI_T_pvar_session_free(&session) == MPI_SUCCESS);
+    CHECK(MPI_T_finalize() == MPI_SUCCESS);
+    /* the ranks of a process share the interface */
+    return getenv("ALONE") != NULL && MPI_T_finalize() != MPI_T_ERR_NOT_INITIALIZED;
 }

@@ -97,11 +97,12 @@ take_tags(struct parted *p)
 
 /* ---- the receiver ---- */
 
-/* Part `number` of the sender is here: the receiver's partitions that it reaches into. */
+/* Part `number` of the sender is here: the receiver's partitions that it reaches into. Those of
+ * no bytes are never missing. */
 static void
 mark_arrived(struct parted *p, size_t number)
 {
-    size_t from = number * p->offer.len, end = from + p->offer.len;
+    size_t from = number * p->offer.len, end = p->len != 0 ? from + p->offer.len : from;
 
     for (size_t at = from; at < end && at / p->len < (size_t)p->count;
          at += p->len - at % p->len) {
@@ -270,6 +271,16 @@ fill(struct tp_ampi_request *whole, int partitions)
     return init_send(p);
 }
 
+/* Can all partitions lie in memory? */
+static bool
+is_possible(int partitions, MPI_Count count, MPI_Datatype type)
+{
+    size_t size = tp_ampi_type_size(type), each = (size_t)count;
+
+    return partitions == 0 || each == 0 || size == 0 ||
+           each <= PTRDIFF_MAX / size / (size_t)partitions;
+}
+
 static int
 init(enum tp_ampi_request_kind kind, const void *buf, int partitions, MPI_Count count,
      MPI_Datatype type, int peer, int tag, MPI_Comm handle, MPI_Request *ret)
@@ -285,6 +296,12 @@ init(enum tp_ampi_request_kind kind, const void *buf, int partitions, MPI_Count 
     if (partitions < 0) {
         return tp_ampi_error(comm, MPI_ERR_ARG,
                              "%d partitions: a count is not negative", partitions);
+    }
+    if (peer != MPI_PROC_NULL && !is_possible(partitions, count, type)) {
+        return tp_ampi_error(
+            comm, MPI_ERR_COUNT,
+            "%d partitions of %lld elements are longer than any memory", partitions,
+            (long long)count);
     }
     error = open_lanes(comm);
     if (error == MPI_SUCCESS) {

@@ -57,7 +57,7 @@ start(MPI_Request handle)
     struct tp_ampi_request *req = tp_ampi_handle_get(handle, TP_AMPI_REQUEST);
 
     if (req == NULL || !req->persistent || req->active) {
-        return tp_ampi_error(NULL, MPI_ERR_REQUEST,
+        return tp_ampi_error(req != NULL ? req->comm : NULL, MPI_ERR_REQUEST,
                              "%#x is no persistent request that may be started",
                              handle);
     }

@@ -72,27 +72,43 @@ wanted_level(MPI_Info handle)
     return level;
 }
 
-static struct tp_ampi_session *
-make_session(MPI_Errhandler handler)
+static void
+destroy_session(struct tp_ampi_session *session)
+{
+    tp_ampi_errhandler_unref(session->errhandler);
+    tp_ampi_handle_destroy(session->handle);
+    tp_free(session);
+}
+
+/* @return an error class; that of the handler was reported */
+static int
+make_session(MPI_Errhandler handler, struct tp_ampi_session **ret)
 {
     struct tp_ampi_session *session = tp_zalloc(sizeof(*session), "MPI session");
+    int error;
 
     if (session != NULL) {
         session->errhandler = MPI_ERRORS_ARE_FATAL;
         session->handle = tp_ampi_handle_create(TP_AMPI_SESSION, session);
     }
-    if (session == NULL || session->handle == 0 ||
-        tp_ampi_errhandler_set(&session->errhandler, handler) != MPI_SUCCESS) {
+    if (session == NULL || session->handle == 0) {
         tp_free(session);
-        return NULL;
+        return report(NULL, handler, MPI_ERR_NO_MEM, "no memory for a session");
     }
-    return session;
+    error = tp_ampi_errhandler_set(&session->errhandler, handler);
+    if (error != MPI_SUCCESS) {
+        destroy_session(session);
+        return error;
+    }
+    *ret = session;
+    return MPI_SUCCESS;
 }
 
 int
 PMPI_Session_init(MPI_Info info, MPI_Errhandler handler, MPI_Session *ret)
 {
     struct tp_ampi_session *session;
+    int error;
 
     *ret = MPI_SESSION_NULL;
     if (tp_ampi.over) {
@@ -106,29 +122,28 @@ PMPI_Session_init(MPI_Info info, MPI_Errhandler handler, MPI_Session *ret)
     tp_ampi_set_threads(TP_MAX(wanted_level(info), tp_ampi.thread_level));
     tp_ampi_enter();
     tp_ampi.has_sessions = true;
-    session = make_session(handler);
+    error = make_session(handler, &session);
     tp_ampi_leave();
-    if (session == NULL) {
-        return report(NULL, handler, MPI_ERR_NO_MEM, "no memory for a session");
+    if (error == MPI_SUCCESS) {
+        *ret = session->handle;
     }
-    *ret = session->handle;
-    return MPI_SUCCESS;
+    return error;
 }
 TP_MPI_NAME(Session_init);
 
 int
 PMPI_Session_finalize(MPI_Session *handle)
 {
-    struct tp_ampi_session *session = find(*handle);
+    struct tp_ampi_session *session;
 
-    if (session == NULL) {
-        return MPI_ERR_SESSION;
+    tp_ampi_enter();
+    session = find(*handle);
+    if (session != NULL) {
+        destroy_session(session);
+        *handle = MPI_SESSION_NULL;
     }
-    tp_ampi_errhandler_unref(session->errhandler);
-    tp_ampi_handle_destroy(session->handle);
-    tp_free(session);
-    *handle = MPI_SESSION_NULL;
-    return MPI_SUCCESS;
+    tp_ampi_leave();
+    return session != NULL ? MPI_SUCCESS : MPI_ERR_SESSION;
 }
 TP_MPI_NAME(Session_finalize);
 

@@ -178,8 +178,11 @@ write_number(const struct cvar *cvar, const void *value)
            cvar->form == FORM_size ? sizeof(size) : sizeof(number));
     switch (cvar->form) {
     case FORM_bool:
+        if (number != 0 && number != 1) {
+            return false;
+        }
         *(bool *)at = number != 0;
-        return number == 0 || number == 1;
+        return true;
     case FORM_int:
         if (number < cvar->limits.min || number > cvar->limits.max) {
             return false;

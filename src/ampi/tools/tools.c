@@ -21,6 +21,7 @@ tp_ampi_tools_check(void)
     return now != 0 ? MPI_SUCCESS : MPI_T_ERR_NOT_INITIALIZED;
 }
 
+/* Sessions and handles have no locks: threads take turns. */
 int
 PMPI_T_init_thread(int required, int *provided)
 {
@@ -30,7 +31,7 @@ PMPI_T_init_thread(int required, int *provided)
     loaded = tp_ampi_settings_load(&tp_ampi.settings);
     started += loaded;
     (void)pthread_mutex_unlock(&lock);
-    tp_ampi_tools_give(provided, required);
+    tp_ampi_tools_give(provided, TP_MIN(required, MPI_THREAD_SERIALIZED));
     return loaded ? MPI_SUCCESS : MPI_T_ERR_CANNOT_INIT;
 }
 TP_MPI_NAME(T_init_thread);
@@ -38,14 +39,13 @@ TP_MPI_NAME(T_init_thread);
 int
 PMPI_T_finalize(void)
 {
-    int error = tp_ampi_tools_check();
+    bool was_started;
 
-    if (error == MPI_SUCCESS) {
-        (void)pthread_mutex_lock(&lock);
-        started--;
-        (void)pthread_mutex_unlock(&lock);
-    }
-    return error;
+    (void)pthread_mutex_lock(&lock);
+    was_started = started != 0;
+    started -= was_started;
+    (void)pthread_mutex_unlock(&lock);
+    return was_started ? MPI_SUCCESS : MPI_T_ERR_NOT_INITIALIZED;
 }
 TP_MPI_NAME(T_finalize);
 
