@@ -17,6 +17,9 @@
 /* Turns after which a process that never sleeps looks for a lost process. */
 #define TURNS 65536
 enum { POLLS = 64 };
+/* Light threads that run before the network has its turn, and how long: a message that another
+ * process waits for shall not wait until all have computed. */
+enum { LIGHTS = 16, LIGHTS_NS = 10000 };
 /* With MPI_THREAD_MULTIPLE: turns without work before a waiting thread sleeps, how
  * long, and after how many naps it looks for a lost process. */
 enum { YIELDS = 256, NAP_NS = 20000, NAPS = 1024 };
@@ -102,6 +105,63 @@ pass_lock(bool idle)
     (void)pthread_mutex_lock(&tp_ampi.lock);
 }
 
+/* ---- light threads ---- */
+
+void
+tp_ampi_wake(struct tp_light *light)
+{
+    if (tp_ampi.arriving) {
+        tp_list_push_back(&tp_ampi.urgent, &light->link);
+    } else {
+        tp_lights_wake(&tp_ampi.lights, light);
+    }
+}
+
+static bool
+any_ready(void)
+{
+    return !tp_list_is_empty(&tp_ampi.lights.ready) ||
+           !tp_list_is_empty(&tp_ampi.urgent);
+}
+
+/* Runs light threads until the network has its turn. Those that messages of other processes woke
+ * go first, since other processes wait for them, but not all the time. */
+static void
+run_lights(void)
+{
+    tp_ns start = tp_clock_ns();
+
+    for (unsigned i = 0; i < LIGHTS && any_ready(); i++) {
+        bool urgent = i % 4 != 3 || tp_list_is_empty(&tp_ampi.lights.ready);
+
+        if (urgent && !tp_list_is_empty(&tp_ampi.urgent)) {
+            tp_lights_resume(
+                &tp_ampi.lights,
+                tp_list_entry(tp_list_first(&tp_ampi.urgent), struct tp_light, link));
+        } else {
+            (void)tp_lights_run(&tp_ampi.lights);
+        }
+        if (tp_clock_ns() - start > LIGHTS_NS) {
+            break;
+        }
+    }
+    if (!tp_list_is_empty(&tp_ampi.starved)) {
+        tp_ampi_lights_feed();
+    }
+}
+
+/* Messages arrive while other light threads are ready. */
+static unsigned
+take_arrivals(void)
+{
+    unsigned count;
+
+    tp_ampi.arriving = true;
+    count = telpher_progress(tp_ampi.ctx);
+    tp_ampi.arriving = false;
+    return count;
+}
+
 void
 tp_ampi_turn(bool may_sleep)
 {
@@ -111,20 +171,14 @@ tp_ampi_turn(bool may_sleep)
     if (tp_unlikely(++turns % TURNS == 0)) {
         tp_ampi_check_peers();
     }
-    if (!tp_list_is_empty(&tp_ampi.lights.ready)) {
-        uint32_t left = 16; /* then the network has its turn */
-
-        while (left-- != 0 && tp_lights_run(&tp_ampi.lights)) {
-            ran = true;
-        }
-        if (!tp_list_is_empty(&tp_ampi.starved)) {
-            tp_ampi_lights_feed();
-        }
+    if (any_ready()) {
+        run_lights();
+        ran = true;
     }
     if (tp_unlikely(tp_ampi.multiple)) {
-        pass_lock(telpher_progress(tp_ampi.ctx) == 0 && !ran && may_sleep);
-    } else if (ran || !may_sleep || !tp_list_is_empty(&tp_ampi.lights.ready)) {
-        (void)telpher_progress(tp_ampi.ctx);
+        pass_lock(take_arrivals() == 0 && !ran && may_sleep);
+    } else if (ran || !may_sleep || any_ready()) {
+        (void)take_arrivals();
     } else if (poll()) {
         return;
     } else if (telpher_progress_wait(tp_ampi.ctx, TP_AMPI_IDLE_NS) ==
@@ -216,7 +270,7 @@ tp_ampi_signal(struct tp_list *waits)
 
         waiter->needed = 0;
         if (waiter->light != NULL) {
-            tp_lights_wake(&tp_ampi.lights, waiter->light);
+            tp_ampi_wake(waiter->light);
         }
     }
 }
@@ -383,6 +437,7 @@ make_ranks(void)
     if (tp_ampi.eager_max == NULL || !init_ranks()) {
         return false;
     }
+    tp_list_init(&tp_ampi.urgent);
     tp_list_init(&tp_ampi.starved);
     tp_list_init(&tp_ampi.sending);
     return start_lights();

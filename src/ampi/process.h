@@ -47,6 +47,8 @@ struct tp_ampi_process {
     uint32_t receiving; /**< long receives whose data is on its way */
     struct tp_list sending; /**< sends that are not complete */
     struct tp_list starved; /**< collectives that wait for a free light thread */
+    struct tp_list urgent; /**< light threads that other processes wait for */
+    bool arriving; /**< messages of other processes arrive */
     bool movable; /**< ranks may move to other processes: move/ */
     struct tp_ampi_heap *
         *heap_now; /**< that memory is taken from; NULL: the process's */
@@ -85,6 +87,8 @@ void tp_ampi_block(struct tp_ampi_waiter *waiter);
 /** Waits for the next tp_ampi_signal() of a list of waiting callers. */
 void tp_ampi_await_signal(struct tp_list *waits, struct tp_ampi_waiter *waiter);
 void tp_ampi_signal(struct tp_list *waits);
+/** Makes a light thread that waits ready. */
+void tp_ampi_wake(struct tp_light *light);
 /** Lets other ranks and the network go on. */
 void tp_ampi_yield(void);
 /** The number of collectives on light threads from the setting, of which each rank has a part. */

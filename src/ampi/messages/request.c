@@ -133,7 +133,7 @@ tp_ampi_request_complete(struct tp_ampi_request *req, int error)
     if (waiter != NULL) {
         req->waiter = NULL;
         if (--waiter->needed == 0 && waiter->light != NULL) {
-            tp_lights_wake(&tp_ampi.lights, waiter->light);
+            tp_ampi_wake(waiter->light);
         }
     }
     if (tp_unlikely(req->done != NULL)) {

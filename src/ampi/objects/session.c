@@ -107,7 +107,7 @@ make_session(MPI_Errhandler handler, struct tp_ampi_session **ret)
 int
 PMPI_Session_init(MPI_Info info, MPI_Errhandler handler, MPI_Session *ret)
 {
-    struct tp_ampi_session *session;
+    struct tp_ampi_session *session = NULL;
     int error;
 
     *ret = MPI_SESSION_NULL;
