@@ -304,18 +304,24 @@ run_link(const struct link_opts *opts, struct link_net *net)
     struct link_wire wire;
     struct link_flows *flows = link_flows_create();
     struct run r = {.wire = &wire, .opts = opts, .control_fd = -1};
+    FILE *log;
     char text[1024];
 
     if (opts->control != NULL) {
         r.control_fd = link_control_open(opts->control);
     }
+    log = opts->log != NULL ? fopen(opts->log, "we") : NULL;
+    if (opts->log != NULL && log == NULL) {
+        fprintf(stderr, "link: %s: %s\n", opts->log, strerror(errno));
+    }
     r.signal_fd = open_signals();
-    if (flows == NULL || r.signal_fd < 0 ||
+    if (flows == NULL || r.signal_fd < 0 || (opts->log != NULL && log == NULL) ||
         (opts->control != NULL && r.control_fd < 0)) {
         link_flows_destroy(flows);
         return LINK_EXIT_FAILED;
     }
     link_wire_init(&wire, net, opts, flows);
+    wire.log = log;
     prctl(PR_SET_TIMERSLACK, 1);
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     r.deadline_ns = link_now_ns() + opts->wait_ns;
@@ -330,6 +336,10 @@ run_link(const struct link_opts *opts, struct link_net *net)
     }
     link_wire_fini(&wire);
     link_flows_destroy(flows);
+    if (log != NULL && fclose(log) != 0) {
+        fprintf(stderr, "link: %s: %s\n", opts->log, strerror(errno));
+        r.result = LINK_EXIT_FAILED;
+    }
     return r.result;
 }
 

@@ -55,6 +55,7 @@ struct link_opts {
     int64_t wait_ns; /* how long it may take */
     bool stats;
     const char *control; /* path of the control socket or NULL */
+    const char *log; /* file with a line for each TCP segment, or NULL */
     const char *cmd[LINK_SIDES];
 };
 
@@ -70,7 +71,7 @@ struct link_stats {
 
 struct link_packet {
     struct link_packet *next;
-    int64_t due_ns;
+    int64_t sent_ns, due_ns;
     bool fires; /* the trigger's event happens when this one is delivered */
     size_t len;
     uint8_t data[];
@@ -106,6 +107,7 @@ struct link_wire {
     bool down; /* devices are down (cut) */
     struct link_dir dir[LINK_SIDES];
     struct link_flows *flows;
+    FILE *log; /* or NULL */
 };
 
 int64_t link_now_ns(void);
@@ -155,6 +157,12 @@ uint64_t link_flows_peek(struct link_flows *flows, int dir, const uint8_t *pkt,
  * lengths and checksums. @return the new packet length.
  */
 size_t link_tcp_trim(uint8_t *pkt, size_t len, size_t cut_bytes);
+/**
+ * Writes a line about a TCP segment: when it was sent and when it was delivered [ns of
+ * CLOCK_MONOTONIC], its direction, the port at A, the port at B, bytes of payload, flags
+ * (hexadecimal), sequence number, acknowledged number. Other packets have no line.
+ */
+void link_tcp_log(FILE *log, int dir, const struct link_packet *p, int64_t now);
 /** Flips a bit of the payload, @p from_end bytes before its end, and fixes the checksum. */
 void link_tcp_damage(uint8_t *pkt, size_t len, size_t from_end);
 /** Marks all flows dead and resets both ends through the devices of @p net; or closes

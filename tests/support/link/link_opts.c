@@ -168,6 +168,11 @@ link_usage(FILE *out)
         "[TIME] | heal | "
         "stats |\n"
         "                       set delay TIME | set rate RATE | set loss SHARE\n"
+        "  --log FILE           write a line for each TCP segment delivered: sent, "
+        "delivered\n"
+        "                       [ns], a2b or b2a, ports of A and B, bytes of payload, "
+        "flags,\n"
+        "                       sequence number, acknowledgement\n"
         "  --stats              print statistics on stderr at the end\n"
         "  --help\n"
         "\n"
@@ -201,6 +206,7 @@ enum {
     OPT_WAIT_TIME,
     OPT_GRACE,
     OPT_CONTROL,
+    OPT_LOG,
     OPT_STATS
 };
 
@@ -227,6 +233,7 @@ static const struct option long_options[] = {
     {"wait-time", 1, NULL, OPT_WAIT_TIME},
     {"grace", 1, NULL, OPT_GRACE},
     {"control", 1, NULL, OPT_CONTROL},
+    {"log", 1, NULL, OPT_LOG},
     {"stats", 0, NULL, OPT_STATS},
     {NULL, 0, NULL, 0},
 };
@@ -296,6 +303,9 @@ apply_run_option(int opt, const char *arg, struct link_opts *o)
         return true;
     case OPT_CONTROL:
         o->control = arg;
+        return true;
+    case OPT_LOG:
+        o->log = arg;
         return true;
     case OPT_STATS:
         o->stats = true;

@@ -411,6 +411,47 @@ test_rate_limits(void **state)
     assert_int_equal(read_report("sink", end, sizeof(end)), 2000000);
 }
 
+/* Bytes of each direction by the lines of a log, each of which lies in time. */
+static void
+add_log(const char *path, int64_t start, uint64_t ret_bytes[2])
+{
+    FILE *in = fopen(path, "r");
+    long long sent, delivered;
+    unsigned long long payload;
+    char dir[4];
+
+    assert_non_null(in);
+    ret_bytes[0] = ret_bytes[1] = 0;
+    while (fscanf(in, "%lld %lld %3s %*u %*u %llu %*x %*u %*u", &sent, &delivered, dir,
+                  &payload) == 4) {
+        assert_true(sent >= start && delivered >= sent && delivered <= now_ns());
+        ret_bytes[strcmp(dir, "b2a") == 0] += payload;
+    }
+    assert_true(feof(in));
+    fclose(in);
+}
+
+static void
+test_log(void **state)
+{
+    const int64_t start = now_ns();
+    uint64_t bytes[2];
+    char options[600], path[600], end[64];
+
+    (void)state;
+    scratch_path(path, sizeof(path), "log");
+    snprintf(options, sizeof(options), "--wait-port 4321 --log '%.500s'", path);
+    assert_int_equal(run_link(options, "$P source 100000 && $P await $D/sink",
+                              "$P serve-sink $D/sink"),
+                     0);
+    assert_int_equal(read_report("sink", end, sizeof(end)), 100000);
+    add_log(path, start, bytes);
+    unlink(path);
+    assert_true(bytes[0] >= 100000); /* more: segments that were sent again */
+    assert_int_equal(bytes[1], 0);
+    assert_int_equal(run_link("--log /nowhere/log", "true", "true"), 70);
+}
+
 static void
 test_cut_at_byte(void **state)
 {
@@ -547,6 +588,7 @@ main(int argc, char **argv)
         cmocka_unit_test(test_one_way_delay),
         cmocka_unit_test(test_loss_keeps_bytes),
         cmocka_unit_test(test_rate_limits),
+        cmocka_unit_test(test_log),
         cmocka_unit_test(test_cut_at_byte),
         cmocka_unit_test(test_reset_at_byte),
         cmocka_unit_test(test_reset_reaches_sender),

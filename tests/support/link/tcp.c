@@ -6,6 +6,7 @@
 #include "link_int.h"
 
 #include <arpa/inet.h>
+#include <inttypes.h>
 #include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
@@ -220,6 +221,19 @@ uint64_t
 link_flows_peek(struct link_flows *flows, int dir, const uint8_t *pkt, size_t len)
 {
     return count(flows, dir, pkt, len, false);
+}
+
+void
+link_tcp_log(FILE *log, int dir, const struct link_packet *p, int64_t now)
+{
+    struct segment s;
+
+    if (parse(p->data, p->len, &s)) {
+        fprintf(log,
+                "%" PRId64 " %" PRId64 " %s %u %u %zu %02x %" PRIu32 " %" PRIu32 "\n",
+                p->sent_ns, now, dir == LINK_A2B ? "a2b" : "b2a", s.port[dir],
+                s.port[!dir], s.payload, s.flags, s.seq, s.ack);
+    }
 }
 
 void

@@ -143,7 +143,8 @@ serialise(struct link_wire *w, struct link_dir *d, size_t len, int64_t now)
 }
 
 static void
-append(struct link_dir *d, const uint8_t *pkt, size_t len, int64_t due_ns, bool fires)
+append(struct link_dir *d, const uint8_t *pkt, size_t len,
+       const struct link_packet *head)
 {
     struct link_packet *p = malloc(sizeof(*p) + len);
 
@@ -151,7 +152,8 @@ append(struct link_dir *d, const uint8_t *pkt, size_t len, int64_t due_ns, bool 
         d->stats.overflow++;
         return;
     }
-    *p = (struct link_packet){.due_ns = due_ns, .fires = fires, .len = len};
+    *p = *head;
+    p->len = len;
     memcpy(p->data, pkt, len);
     *d->tail = p;
     d->tail = &p->next;
@@ -187,7 +189,9 @@ admit(struct link_wire *w, int dir, uint8_t *pkt, size_t len, int64_t now)
         return;
     }
     d->stats.payload_bytes += link_flows_count(w->flows, dir, pkt, len);
-    append(d, pkt, len, left_ns + d->delay_ns, fires);
+    append(d, pkt, len,
+           &(struct link_packet){
+               .sent_ns = now, .due_ns = left_ns + d->delay_ns, .fires = fires});
 }
 
 void
@@ -237,6 +241,9 @@ deliver_dir(struct link_wire *w, int dir, int64_t now)
             d->tail = &d->head;
         }
         put_out(w, dir, p, now);
+        if (w->log != NULL) {
+            link_tcp_log(w->log, dir, p, now);
+        }
         free(p);
         if (fires) {
             enum link_event event = d->trigger.event;
