@@ -83,7 +83,6 @@ struct tp_exec {
     struct tp_budget memory; /**< [bytes] of buffers */
     struct tp_budget host; /**< [bytes] of content in transit */
     tp_ns spin_ns; /**< spin time of the reader before it sleeps */
-    tp_ns bulk_spin_ns; /**< spin time of receivers of content */
     _Atomic uint64_t
         object_count; /**< alive, including released ones and those without id */
     struct tp_list dirty; /**< queues to flush; reader only */

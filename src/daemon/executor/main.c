@@ -34,8 +34,6 @@ enum {
     FILES_MAX = 256,
 };
 
-#define SPIN_FEW (20 * TP_CLOCK_US) /* with few processors: the cost of a wake-up */
-
 struct arguments {
     bool probe, serve, printed;
     struct tp_daemon_limits limits;
@@ -205,8 +203,7 @@ start_session(struct tp_exec *x, const struct arguments *a, struct tp_error *err
     }
     if (status == TELPHER_OK) {
         tp_exec_quirks_init(x);
-        x->spin_ns = tp_spin_time(a->spin_ns, SPIN_FEW);
-        x->bulk_spin_ns = tp_spin_time(a->spin_ns, 0);
+        x->spin_ns = tp_spin_time(a->spin_ns, 0);
         status = tp_exec_prepare(x);
         if (status != TELPHER_OK) {
             (void)tp_error_set(err, status, "cannot start a session: %s",

@@ -110,7 +110,7 @@ create_staging(struct tp_exec *x)
     tp_host_staging_set_budget(x->staging, &x->host);
     tp_host_staging_set_budget(x->middle, &x->host);
     tp_exec_transfers_set_budget(x->transfers, &x->host);
-    tp_exec_transfers_set_spin(x->transfers, x->bulk_spin_ns);
+    tp_exec_transfers_set_spin(x->transfers, x->spin_ns);
     tp_exec_transfers_set_silence(x->transfers, x->limits.peer_silence_ns);
     return TELPHER_OK;
 }
