@@ -391,8 +391,12 @@ make_gates(struct tp_exec_command *c, struct move *mv)
     return error;
 }
 
-/* Creates the user event of the command, and the hold: a barrier or marker that keeps later
- * commands of the queue waiting until the user event is complete. */
+/*
+ * Creates the user event of the command, and the hold: a barrier or marker that keeps later
+ * commands of the queue waiting until the user event is complete. Out of order, a PUSH or a
+ * PULL has none: later markers need not wait for it, and each hold wakes two threads of the
+ * driver.
+ */
 static int32_t
 enqueue_hold(struct tp_exec_command *c, bool shared)
 {
@@ -411,7 +415,7 @@ enqueue_hold(struct tp_exec_command *c, bool shared)
     if (error == CL_SUCCESS && q->in_order) {
         error =
             cl->EnqueueBarrierWithWaitList(q->native, 1, &c->ev->native, &c->ev->hold);
-    } else if (error == CL_SUCCESS) {
+    } else if (error == CL_SUCCESS && c->peer == NULL) {
         error =
             cl->EnqueueMarkerWithWaitList(q->native, 1, &c->ev->native, &c->ev->hold);
     }

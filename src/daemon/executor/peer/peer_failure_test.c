@@ -2,7 +2,8 @@
 /*
  * An event of a wait list fails on the thread of a peer's stream while the reader enqueues the
  * command that waits for it. The test driver takes 300 ms for that, and runs the command all
- * the same, as NVIDIA's driver does. The command must fail nevertheless.
+ * the same, as NVIDIA's driver does. The command must fail nevertheless. Also: content of a
+ * peer costs no command of the driver's queue.
  */
 #include <CL/cl.h>
 #include <stdlib.h>
@@ -163,6 +164,29 @@ content_fails(void **state)
     tp_stream_destroy(peer);
 }
 
+/* Out of order, nothing of the driver's queue waits for content: that would wake its threads. */
+static void
+pull_enqueues_nothing(void **state)
+{
+    static const uint8_t content[64] = {1};
+    struct test_scene *c = *state;
+    struct tp_stream *peer = test_peer_join(&c->s, &the_daemon, 1);
+    uint64_t transfer = test_id(&c->s, TP_WIRE_KIND_TRANSFER), pull;
+    unsigned markers;
+
+    test_use_new_queue(c, CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE);
+    test_expect_alive(&c->s);
+    markers = calls_of("clEnqueueMarkerWithWaitList");
+    pull = test_put_pull(c, 1, transfer, sizeof(content));
+    test_expect_alive(&c->s);
+    assert_int_equal(tp_stream_send_data(peer, transfer, 0, content, sizeof(content)),
+                     TELPHER_OK);
+    test_expect_success(c, pull);
+    assert_int_equal(calls_of("clEnqueueMarkerWithWaitList"), markers);
+    assert_int_equal(calls_of("clEnqueueBarrierWithWaitList"), 0);
+    tp_stream_destroy(peer);
+}
+
 static int
 open_forgiving(void **state)
 {
@@ -213,6 +237,8 @@ main(void)
         SLOW(fill, fill_fails),
         SLOW(marker, gate_fails),
         SLOW(fill, content_fails),
+        cmocka_unit_test_setup_teardown(pull_enqueues_nothing, open_forgiving,
+                                        test_close_driver_scene),
         cmocka_unit_test_setup_teardown(all_behind_fail, open_forgiving,
                                         test_close_driver_scene),
     };
