@@ -18,7 +18,7 @@
 enum {
     TP_STREAM_RX_BYTES = 64 << 10, /**< receive buffer; grows for larger frames */
     TP_STREAM_TX_KEEP = 256 << 10, /**< send memory kept while the queue is empty */
-    TP_STREAM_ACK_EVERY = 256, /**< frames received before a frame is due */
+    TP_STREAM_ACK_EVERY = 1024, /**< frames received before a frame is due */
     TP_STREAM_DATA_BYTES = 8 + 8 + 4, /**< body of DATA before its content */
     TP_STREAM_ACK_BYTES =
         1 << 20, /**< received before a frame is due, if they are kept */

@@ -4,7 +4,8 @@
  * one blocking read of 4 bytes, and such a read alone. Every kernel has another argument.
  * Prints medians and least times in microseconds, with the round trip of a plain TCP
  * connection measured in between. "idle" are as many kernels as fit into the first flight of
- * a TCP connection that was idle, whose congestion window starts anew.
+ * a TCP connection that was idle, whose congestion window starts anew. A line "at BEGIN END"
+ * [ns of CLOCK_MONOTONIC] for each such chain lets a log of segments be cut at it.
  *
  *     trace_chain pong PORT               answers the pings
  *     trace_chain run ROUNDS [HOST PORT]  measures; without HOST there are no pings
@@ -168,6 +169,26 @@ compare(const void *a, const void *b)
     return (*x > *y) - (*x < *y);
 }
 
+/** As time_chain() for FLIGHT_KERNELS; notes in @p at when it began and ended [us]. */
+static double
+time_flight(struct program *p, double at[2])
+{
+    double took;
+
+    at[0] = now_us();
+    took = time_chain(p, FLIGHT_KERNELS);
+    at[1] = now_us();
+    return took;
+}
+
+static void
+report_flights(double (*at)[2], int count)
+{
+    for (int i = 0; i < count; i++) {
+        (void)printf("at %.0f %.0f\n", at[i][0] * 1e3, at[i][1] * 1e3);
+    }
+}
+
 static void
 report(const char *name, double *times, int count)
 {
@@ -179,7 +200,7 @@ static int
 run(int rounds, int ping_fd)
 {
     static double ping[ROUNDS_MAX], chain[ROUNDS_MAX], alone[ROUNDS_MAX],
-        flight[ROUNDS_MAX], idle[IDLE_ROUNDS];
+        flight[ROUNDS_MAX], idle[IDLE_ROUNDS], at[ROUNDS_MAX + IDLE_ROUNDS][2];
     struct program p;
 
     open_program(&p);
@@ -191,11 +212,11 @@ run(int rounds, int ping_fd)
         ping[i] = time_ping(ping_fd);
         chain[i] = time_chain(&p, KERNELS);
         alone[i] = time_chain(&p, 0);
-        flight[i] = time_chain(&p, FLIGHT_KERNELS);
+        flight[i] = time_flight(&p, at[i]);
     }
     for (int i = 0; i < IDLE_ROUNDS; i++) {
         (void)nanosleep(&(struct timespec){.tv_nsec = 600000000}, NULL);
-        idle[i] = time_chain(&p, FLIGHT_KERNELS);
+        idle[i] = time_flight(&p, at[rounds + i]);
     }
     close_program(&p);
     report("ping", ping, rounds);
@@ -203,6 +224,7 @@ run(int rounds, int ping_fd)
     report("read", alone, rounds);
     report("flight", flight, rounds);
     report("idle", idle, IDLE_ROUNDS);
+    report_flights(at, rounds + IDLE_ROUNDS);
     return 0;
 }
 

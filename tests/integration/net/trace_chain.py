@@ -10,7 +10,8 @@ of every such read alone:
   * the answer acknowledges the READ, so that READ caused it: one causal round trip;
   * a LAUNCH has at most 128 bytes, each after the first is a LAUNCH_AGAIN with the argument that changed, and
     has at most 24, but for a longer header after something was received;
-  * 500 kernels and a read fit into TCP's first flight;
+  * 500 kernels and a read fit into TCP's first flight, of 10 segments, and a single segment answers them,
+    counted at the link;
   * where a round trip is long compared with everything else, the time is that of one.
 
 Times over the short link are printed, beside the round trip of plain TCP over it and the time on the native
@@ -20,13 +21,16 @@ import argparse
 import json
 import os
 import shlex
+import statistics
 import subprocess
 import sys
 import tempfile
 
 KERNELS, FLIGHT_KERNELS = 100, 500
 LAUNCH_MAX, AGAIN_MAX, LONGER_HEADER = 128, 24, 20
-FIRST_FLIGHT = 10 * 1448
+FIRST_SEGMENTS = 10
+FIRST_FLIGHT = FIRST_SEGMENTS * 1448
+SERVER_PORT = "7717"
 SKIPPED = 77
 # Messages that tell nothing of commands: nobody can wait for them.
 SILENT = {"ack"}
@@ -118,6 +122,33 @@ def check_trace(path, rounds):
           f"one causal round trip each; longest LAUNCH {longest} bytes")
 
 
+def load_segments(path):
+    """Segments with payload of the server's port as (when sent, direction), without those sent again."""
+    seen, segments = set(), []
+    with open(path, encoding="utf-8") as file:
+        for line in file:
+            sent, _, way, port_a, port_b, payload, _, seq, _ = line.split()
+            if port_b == SERVER_PORT and payload != "0" and (port_a, way, seq) not in seen:
+                seen.add((port_a, way, seq))
+                segments.append((int(sent), way))
+    return segments
+
+
+def check_segments(path, texts):
+    """Counts the segments of every chain of 500 kernels; the medians, since a connection may be lost in a chain."""
+    segments, sent, answers = load_segments(path), [], []
+    for line in "".join(texts).splitlines():
+        if line.startswith("at "):
+            begin, end = map(int, line.split()[1:])
+            ways = [way for when, way in segments if begin <= when <= end]
+            sent.append(ways.count("a2b"))
+            answers.append(ways.count("b2a"))
+    most, answer = statistics.median(sent), statistics.median(answers)
+    print(f"{len(sent)} chains of {FLIGHT_KERNELS} kernels: {most} segments, their answer {answer}")
+    if most > FIRST_SEGMENTS or answer != 1:
+        raise Failed("a chain takes more than the first flight, or more than one segment answers it")
+
+
 def self_test():
     """The measure of round trips, on traces whose answer is known."""
     def frame(sent, what, seq, ack):
@@ -136,6 +167,8 @@ def parse_times(text):
     """{"chain": {"median": us, "least": us}, …}"""
     times = {}
     for line in text.splitlines():
+        if line.startswith("at "):
+            continue
         name, _, median, _, least = line.split()
         times[name] = {"median": float(median), "least": float(least)}
     return times
@@ -160,13 +193,16 @@ def run_linked(args, folder, rounds):
               " && " + measure % ("long", 5, "long"))
     done = subprocess.run(
         [args.link, "run", "--delay", "150us", "--rate", "1Gbit", "--control", f"{folder}/control",
-         "--wait-port", "7717", "--wait-time", "60s", "--b", server, "--a", client], timeout=150, check=False)
+         "--wait-port", SERVER_PORT, "--wait-time", "60s", "--log", f"{folder}/segments", "--b", server, "--a", client],
+        timeout=150, check=False)
     if done.returncode == SKIPPED:
         print("skipped: the kernel does not permit network namespaces or TUN devices here")
         sys.exit(SKIPPED)
     if done.returncode != 0:
         raise Failed(f"the programs over the link ended with {done.returncode}")
     texts = [open(f"{folder}/{name}.txt", encoding="utf-8").read() for name in ("short", "long")]
+    if not args.bench:
+        check_segments(f"{folder}/segments", texts)
     return parse_times(texts[0]), parse_times(texts[1])
 
 
