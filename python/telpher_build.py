@@ -28,6 +28,15 @@ EXTRA = """
 #define TELPHER_MDR_ANY_LENGTH ...
 #define TELPHER_MSG_BUFFERS ...
 #define TELPHER_TAGS ...
+#define PENDING ...
+
+int64_t channel_send(telpher_channel *channel, const void *data, size_t len);
+int64_t channel_recv(telpher_channel *channel, void *data, size_t len);
+int64_t window_put(telpher_win *win, uint32_t rank, uint64_t offset, const void *data, size_t len);
+int64_t window_put_notify(telpher_win *win, uint32_t rank, uint64_t offset, const void *data, size_t len, uint32_t tag);
+int64_t window_get(telpher_win *win, uint32_t rank, uint64_t offset, void *data, size_t len);
+int64_t request_test(int64_t request);
+int64_t request_wait(int64_t request, uint64_t ns);
 
 extern "Python" void mdr_create(telpher_mdr_call *);
 extern "Python" void mdr_destroy(telpher_mdr_call *);
@@ -63,6 +72,72 @@ void mdr_quiet(telpher_mdr_call *call);
 # Python code never runs on the stack of a light thread, so what waits in one is written in C.
 CODE = HEADERS + """
 #include <string.h>
+
+/* Transfers of ranks give one number: an error, or the bytes of one that is complete, or PENDING and its request. */
+#define PENDING (INT64_C(1) << 62)
+
+static int64_t started(telpher_status status, telpher_request *request, size_t len)
+{
+    return status == TELPHER_IN_PROGRESS ? PENDING + (intptr_t)request : status < 0 ? status : (int64_t)len;
+}
+
+static int64_t channel_send(telpher_channel *channel, const void *data, size_t len)
+{
+    telpher_request *request = NULL;
+    telpher_status status = telpher_channel_send(channel, data, len, NULL, &request);
+
+    return started(status, request, len);
+}
+
+static int64_t channel_recv(telpher_channel *channel, void *data, size_t len)
+{
+    telpher_request *request = NULL;
+    size_t got = 0;
+    telpher_status status = telpher_channel_recv(channel, data, len, NULL, &request, &got);
+
+    return started(status, request, got);
+}
+
+static int64_t window_put(telpher_win *win, uint32_t rank, uint64_t offset, const void *data, size_t len)
+{
+    telpher_request *request = NULL;
+    telpher_status status = telpher_put(win, rank, offset, data, len, NULL, &request);
+
+    return started(status, request, len);
+}
+
+static int64_t window_put_notify(telpher_win *win, uint32_t rank, uint64_t offset, const void *data, size_t len,
+                                 uint32_t tag)
+{
+    telpher_request *request = NULL;
+    telpher_status status = telpher_put_notify(win, rank, offset, data, len, tag, NULL, &request);
+
+    return started(status, request, len);
+}
+
+static int64_t window_get(telpher_win *win, uint32_t rank, uint64_t offset, void *data, size_t len)
+{
+    telpher_request *request = NULL;
+    telpher_status status = telpher_get(win, rank, offset, data, len, NULL, &request);
+
+    return started(status, request, len);
+}
+
+static int64_t request_test(int64_t request)
+{
+    size_t got = 0;
+    telpher_status status = telpher_request_test((telpher_request *)(intptr_t)(request - PENDING), &got);
+
+    return status == TELPHER_IN_PROGRESS ? request : started(status, NULL, got);
+}
+
+static int64_t request_wait(int64_t request, uint64_t ns)
+{
+    size_t got = 0;
+    telpher_status status = telpher_request_wait((telpher_request *)(intptr_t)(request - PENDING), ns, &got);
+
+    return started(status, NULL, got);
+}
 
 enum { GROUP_START = 0, GROUP_QUIET_DONE = 1 };
 

@@ -81,11 +81,29 @@ def is_device(obj):
     return getattr(obj, "_telpher_device", False) or hasattr(obj, "__cuda_array_interface__")
 
 
+def _is_plain(kind):
+    """Whether objects of a type have a buffer only: no attribute of theirs needs a look."""
+    return kind in (bytes, bytearray, memoryview) or (kind.__module__, kind.__name__) == ("numpy", "ndarray")
+
+
+class _Plain(dict):
+    """Of a type, whether it is plain."""
+
+    def __missing__(self, kind):
+        return self.setdefault(kind, _is_plain(kind))
+
+
+_plain, _BYTES = _Plain(), ffi.typeof("char[]")
+
+
 def address_of(obj, writable=False):
     """(pointer, bytes, what keeps the memory alive) of an object's data; no copy is made."""
-    if type(obj) is bytearray:
-        view = ffi.from_buffer(obj)
-        return view, len(view), view
+    if _plain[type(obj)]:
+        try:
+            view = ffi.from_buffer(_BYTES, obj, writable)
+            return view, len(view), view
+        except (TypeError, ValueError, BufferError):
+            pass  # the text below
     pointer = getattr(obj, "_telpher_pointer", None)
     if pointer is not None:
         return pointer, obj.nbytes, obj

@@ -12,8 +12,8 @@ from .errors import check, error
 
 ANY = 0xFFFFFFFF  # any rank, or all
 KINDS = {"host": 0, "opencl": 1, "cuda": 2, "sim": 3}
-_IN_PROGRESS, _TIMEOUT = lib.TELPHER_IN_PROGRESS, lib.TELPHER_ERR_TIMEOUT
-_REQUEST, _LENGTH = ffi.typeof("telpher_request **"), ffi.typeof("size_t *")
+_TIMEOUT = lib.TELPHER_ERR_TIMEOUT
+_PENDING = lib.PENDING  # results of C from here on are requests
 _SLICE_NS = 50_000_000  # a wait looks for signals this often
 
 
@@ -115,26 +115,43 @@ class _CudaMemory(Memory):
 
 
 class Request:
-    """A transfer that was started. Its buffer is kept alive, and must stay as it is, until it is complete."""
+    """A transfer that was started. Its buffer is kept alive, and must stay as it is, until it is complete; dropping the
+    Request does not cancel it."""
+    __slots__ = ("_length",)
 
-    def __init__(self, context, raw, keep, length=None):
-        self._context, self._raw, self._keep, self._length = context, raw, keep, length
+    def __init__(self, length):
+        self._length = length
 
     def test(self):
         """Whether it is complete. Raises what it ended with."""
-        return self._length is not None or self._finish(lib.telpher_request_test(self._request(), self._len()))
+        return True
 
     def wait(self, timeout=None):
         """Progresses until it is complete. @return bytes that were moved. Raises TimedOut, PeerLost, …"""
+        return self._length
+
+
+class _Pending(Request):
+    """A transfer that was not complete when it was started."""
+    __slots__ = ("_context", "_raw", "_keep")
+
+    def __init__(self, context, raw, keep):
+        self._context, self._raw, self._keep, self._length = context, raw, keep, None
+        if context._left:
+            context._reap()
+
+    def test(self):
+        return self._length is not None or self._ended(lib.request_test(self._request()))
+
+    def wait(self, timeout=None):
         if self._length is None:
-            raw, out = self._request(), self._len()
-            slice_ns = _SLICE_NS if timeout is None else min(_SLICE_NS, _nanoseconds(timeout))
-            status = lib.telpher_request_wait(raw, slice_ns, out)
-            if status == _TIMEOUT:
-                status = _wait(timeout, lambda ns: lib.telpher_request_wait(raw, ns, out))
-            if status == _TIMEOUT:
-                raise error(status, "the transfer goes on")
-            self._finish(status)
+            raw = self._request()
+            ended = lib.request_wait(raw, _SLICE_NS if timeout is None else min(_SLICE_NS, _nanoseconds(timeout)))
+            if ended == _TIMEOUT:
+                ended = _wait(timeout, lambda ns: lib.request_wait(raw, ns))
+            if ended == _TIMEOUT:
+                raise error(ended, "the transfer goes on")
+            self._ended(ended)
         return self._length
 
     def _request(self):
@@ -142,17 +159,25 @@ class Request:
             raise ValueError("the transfer has failed")
         return self._context._raw and self._raw  # a closed context raises: its transfers are gone
 
-    def _len(self):
-        self._out = ffi.new(_LENGTH)
-        return self._out
-
-    def _finish(self, status):
-        if status == _IN_PROGRESS:
+    def _ended(self, ended):
+        if ended >= _PENDING:
             return False
         self._raw = self._keep = None
-        self._length = self._out[0]
-        check(status, self._context._raw)
+        self._length = check(ended, self._context._raw)
         return True
+
+    def __del__(self):
+        if self._raw is not None:
+            self._context._left.append((self._raw, self._keep))
+
+
+def _request(context, started, keep):
+    """@started: what a call of C gave: an error, the bytes of a transfer that is complete, or PENDING and a request."""
+    if started >= _PENDING:
+        return _Pending(context, started, keep)
+    if started < 0:
+        check(started, context._raw)
+    return Request(started)
 
 
 def _checked(context, rank, any_too=False):
@@ -162,55 +187,54 @@ def _checked(context, rank, any_too=False):
     return rank
 
 
-class Channel:
+class _OfContext:
+    """What ends with its context, or by close(). `_raw` is there as long as it is open."""
+
+    def __init__(self, context, raw, end):
+        self.context, self._raw = context, raw
+        self._end = weakref.finalize(self, context._if_open, end, raw)
+        context._dependents.add(self)
+
+    def close(self):
+        self._end()
+        self.__dict__.pop("_raw", None)
+
+    def __getattr__(self, name):
+        if name == "_raw":
+            self.context._raw  # raises if that is closed
+            raise ValueError(f"the {type(self).__name__.lower()} is closed")
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+
+class Channel(_OfContext):
     """One end of an ordered channel with another rank; see telpher/channel.h."""
 
     def __init__(self, context, rank, number):
-        self.context, self.rank, self.number = context, _checked(context, rank), number
+        self.rank, self.number = _checked(context, rank), number
         out = ffi.new("telpher_channel **")
         check(lib.telpher_channel_open(context._raw, rank, number, out), context._raw)
-        self._pointer = out[0]
-        self.close = weakref.finalize(self, context._if_open, lib.telpher_channel_close, out[0])
-
-    @property
-    def _raw(self):
-        if not self.close.alive:
-            raise ValueError("the channel is closed")
-        return self.context._raw and self._pointer
+        super().__init__(context, out[0], lib.telpher_channel_close)
 
     def send(self, source):
         """Starts to send a buffer. @return Request"""
         pointer, size, keep = address_of(source)
-        request = ffi.new(_REQUEST)
-        raw = self.context._raw
-        status = check(lib.telpher_channel_send(self._raw, pointer, size, ffi.NULL, request), raw)
-        return Request(self.context, request[0], (self, keep), size if status == 0 else None)
+        return _request(self.context, lib.channel_send(self._raw, pointer, size), (self, keep))
 
     def recv(self, destination):
         """Starts to receive into a buffer. @return Request, whose wait() returns the bytes received"""
-        pointer, size, keep = address_of(destination, writable=True)
-        request, length = ffi.new(_REQUEST), ffi.new(_LENGTH)
-        status = check(lib.telpher_channel_recv(self._raw, pointer, size, ffi.NULL, request, length),
-                       self.context._raw)
-        return Request(self.context, request[0], (self, keep), length[0] if status == 0 else None)
+        pointer, size, keep = address_of(destination, True)
+        return _request(self.context, lib.channel_recv(self._raw, pointer, size), (self, keep))
 
 
-class Window:
+class Window(_OfContext):
     """Memory that other ranks put into and get from, with notifications; see telpher/win.h. Collective."""
 
     def __init__(self, context, memory, timeout=60):
-        self.context, self.memory = context, memory
+        self.memory = memory
         pointer, size, self._keep = address_of(memory, writable=True)
         out = ffi.new("telpher_win **")
         check(lib.telpher_win_create(context._raw, pointer, size, _nanoseconds(timeout), out), context._raw)
-        self._pointer = out[0]
-        self.close = weakref.finalize(self, context._if_open, lib.telpher_win_destroy, out[0])
-
-    @property
-    def _raw(self):
-        if not self.close.alive:
-            raise ValueError("the window is closed")
-        return self.context._raw and self._pointer
+        super().__init__(context, out[0], lib.telpher_win_destroy)
 
     def size(self, rank):
         """Bytes of a rank's memory in this window."""
@@ -219,21 +243,18 @@ class Window:
     def put(self, rank, offset, source, tag=None):
         """Writes a buffer at @offset of @rank's memory; @tag: and notifies it. @return Request"""
         pointer, size, keep = address_of(source)
-        request = ffi.new(_REQUEST)
+        _checked(self.context, rank)
         if tag is None:
-            status = lib.telpher_put(self._raw, _checked(self.context, rank), offset, pointer, size, ffi.NULL, request)
+            started = lib.window_put(self._raw, rank, offset, pointer, size)
         else:
-            status = lib.telpher_put_notify(self._raw, _checked(self.context, rank), offset, pointer, size, tag, ffi.NULL, request)
-        check(status, self.context._raw)
-        return Request(self.context, request[0], (self, keep), size if status == 0 else None)
+            started = lib.window_put_notify(self._raw, rank, offset, pointer, size, tag)
+        return _request(self.context, started, (self, keep))
 
     def get(self, rank, offset, destination):
         """Reads from @offset of @rank's memory into a buffer. @return Request"""
         pointer, size, keep = address_of(destination, writable=True)
-        request = ffi.new(_REQUEST)
-        status = check(lib.telpher_get(self._raw, _checked(self.context, rank), offset, pointer, size, ffi.NULL, request),
-                       self.context._raw)
-        return Request(self.context, request[0], (self, keep), size if status == 0 else None)
+        started = lib.window_get(self._raw, _checked(self.context, rank), offset, pointer, size)
+        return _request(self.context, started, (self, keep))
 
     def notify(self, rank, tag):
         """Notifies a rank after the puts to it before."""
@@ -271,26 +292,34 @@ class Context:
         status = lib.telpher_context_create(params, out, err)
         if status != 0:
             raise error(status, ffi.string(err.text).decode(errors="replace"))
-        self._pointer, self._owns = out[0], True
+        self._open(out[0], True)
 
     @classmethod
     def _of(cls, raw):
         """A context that something else owns."""
         self = cls.__new__(cls)
-        self._pointer, self._owns = raw, False
+        self._open(raw, False)
         return self
 
-    @property
-    def _raw(self):
-        if not self._pointer:
+    def _open(self, raw, owns):
+        self._raw, self._owns = raw, owns
+        self._dependents, self._left = weakref.WeakSet(), []  # _left: transfers whose Request was dropped
+
+    def __getattr__(self, name):
+        if name == "_raw":
             raise ValueError("the context is closed")
-        return self._pointer
+        raise AttributeError(f"'Context' object has no attribute {name!r}")
 
     def close(self):
         """Leaves the job. Memory, channels and windows of it end with it."""
-        if self._pointer and self._owns:
-            lib.telpher_context_destroy(self._pointer)
-        self._pointer = ffi.NULL
+        raw = self.__dict__.pop("_raw", None)
+        if raw is None:
+            return
+        for dependent in self._dependents:
+            dependent.__dict__.pop("_raw", None)
+        if self._owns:
+            lib.telpher_context_destroy(raw)
+        self._left.clear()
 
     def __enter__(self):
         return self
@@ -299,12 +328,17 @@ class Context:
         self.close()
 
     def _if_open(self, call, raw):
-        if self._pointer:
+        if "_raw" in self.__dict__:
             call(raw)
 
     def _free(self, pointer):
-        if self._pointer:
-            lib.telpher_mem_free(self._pointer, pointer)
+        if "_raw" in self.__dict__:
+            lib.telpher_mem_free(self._raw, pointer)
+
+    def _reap(self):
+        """Releases the buffers of transfers that have ended, and whose Request was dropped."""
+        left, self._left = self._left, []
+        self._left += [row for row in left if lib.request_test(row[0]) >= _PENDING]
 
     @property
     def rank(self):
@@ -328,6 +362,8 @@ class Context:
 
     def progress(self):
         """Progresses all operations, without waiting. @return number of events"""
+        if self._left:
+            self._reap()
         return lib.telpher_progress(self._raw)
 
     def barrier(self, timeout=60):

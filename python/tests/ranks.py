@@ -139,6 +139,29 @@ class Ranks(unittest.TestCase):
         if job.rank == 1:
             self.assertEqual(back, data)
 
+    def test_a_buffer_lives_as_long_as_its_transfer(self):
+        """Requests are dropped: the buffers of transfers under way belong to nobody else."""
+        channel, size = job.channel(self.other, 107), 4 << 20
+        for turn in range(10):
+            if job.rank == 0:
+                for byte in range(4):
+                    channel.send(bytes([byte]) * size)
+                junk = [b"\xff" * size for _ in range(4)]
+                channel.recv(bytearray(1)).wait(60)
+                del junk
+            else:
+                for byte in range(4):
+                    back = bytearray(size)
+                    channel.recv(back).wait(60)
+                    self.assertEqual(back.count(byte), size)
+                channel.send(b"x").wait(60)
+        job.progress()
+        self.assertEqual(job._left, [])
+        channel.recv(bytearray(1 << 20))  # nothing arrives
+        if job.rank == 0:
+            self.assertEqual(len(job._left), 1)
+        channel.close()
+
     @unittest.skipIf(numpy is None or not hasattr(numpy, "from_dlpack"), "no NumPy with DLPack")
     def test_dlpack_both_ways(self):
         memory = job.alloc(64)
