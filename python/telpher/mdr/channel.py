@@ -89,7 +89,8 @@ class Channel:
         if buffers or post_buf_addresses is not None:
             end.post_now(_rows(buffers, post_buf_addresses, post_buf_sizes))
         if end.next not in end.arrived:
-            wait_for(end.wait)
+            end.need_no_waiter()
+            wait_for(end.wait, end.has_next)
         return end.take()
 
     def ready(self):
@@ -214,9 +215,12 @@ class End:
     def has_next(self):
         return self.next in self.arrived
 
-    def wait(self, callback):
+    def need_no_waiter(self):
         if self.waiter is not None:
             raise RuntimeError("two methods wait for the same channel")
+
+    def wait(self, callback):
+        self.need_no_waiter()
         self.waiter = callback
 
     def posted_for(self, sequence):

@@ -91,6 +91,17 @@ class _Runtime:
             if self._turn_status == IN_PROGRESS:  # _sent() makes turns, too
                 self._turn_status = turn(raw)
 
+    def _turn_until(self, is_ready):
+        """Makes turns while no method may run. @return whether is_ready() ended them"""
+        turn, raw, queue, done = lib.telpher_mdr_turn, self._raw, self._queue, lib.mdr_done
+        while not queue and self._turn_status == IN_PROGRESS:
+            if done.count:
+                self._forget_sent(done)
+            self._turn_status = turn(raw)
+            if is_ready():
+                return True
+        return False
+
     def exit(self, code=0):
         """Ends the run in all processes. Messages under way are dropped."""
         lib.telpher_mdr_exit(self._raw, lib.TELPHER_OK if code == 0 else lib.TELPHER_ERR_CANCELED)

@@ -17,13 +17,16 @@ def coro(method):
     return method
 
 
-def wait_for(waiting):
-    """Suspends a @coro method until what @waiting gets is called."""
+def wait_for(waiting, is_ready=None):
+    """Suspends a @coro method until what @waiting gets is called. While no other method may run, the method makes the
+    turns of the scheduler itself until is_ready(), which saves two switches."""
     if greenlet is None:
         raise RuntimeError("get() and recv() in methods need the package greenlet; or use async def and await")
     me = greenlet.getcurrent()
     if me.parent is None:
         raise RuntimeError("only a method with @coro may wait; give it the decorator, or make it async def")
+    if is_ready is not None and charm._turn_until(is_ready):
+        return
     waiting(me.switch)  # from where it was started: methods run between turns of the scheduler
     me.parent.switch()
 
@@ -66,7 +69,7 @@ class Future(RemoteFuture):
     def get(self):
         """Waits for the value. Raises RemoteError if the method that should give it raised an exception."""
         if self._left:
-            wait_for(self._callbacks.append)
+            wait_for(self._callbacks.append, self.ready)
         return self._result()
 
     def __await__(self):
