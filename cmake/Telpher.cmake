@@ -28,6 +28,25 @@ function(telpher_room name)
   target_link_libraries(tp_${name} PUBLIC telpher_flags ${R_DEPS})
 endfunction()
 
+# Time limits of tests are declared for builds without the thread sanitizer, under which programs take several times
+# as long. All are set by this CMake command, so it multiplies them there.
+if(TELPHER_SANITIZE MATCHES thread)
+  function(set_tests_properties)
+    set(call "_set_tests_properties(")
+    set(before "")
+    math(EXPR last "${ARGC} - 1")
+    foreach(i RANGE ${last})
+      set(value "${ARGV${i}}")
+      if(before STREQUAL "TIMEOUT")
+        math(EXPR value "5 * ${value}")
+      endif()
+      string(APPEND call " [==[${value}]==]")
+      set(before "${ARGV${i}}")
+    endforeach()
+    cmake_language(EVAL CODE "${call})")
+  endfunction()
+endif()
+
 # telpher_test(<name> SOURCES … [DEPS …] [LABELS …] [TIMEOUT s]): cmocka program and its CTest entry.
 # Exit status 77 means skipped; the reason is on the test's output.
 function(telpher_test name)
