@@ -8,7 +8,6 @@
 
 #include "base/alloc.h"
 #include "base/container/ranges.h"
-#include "base/os/clock.h"
 #include "base/trace/log.h"
 
 enum { BYTES = 300, CHANGES = 3000, RUNS = 10000 };
@@ -93,14 +92,16 @@ static void
 many_runs(void **state)
 {
     struct tp_ranges r;
+    unsigned grown = 0;
     uint64_t end;
-    tp_ns begin;
 
     (void)state;
     assert_int_equal(tp_ranges_init(&r, 2 * RUNS, 1), TELPHER_OK);
-    begin = tp_clock_ns();
     for (uint64_t i = 0; i < RUNS; i++) {
+        size_t room = r.room;
+
         assert_int_equal(tp_ranges_reserve(&r, 1), TELPHER_OK);
+        grown += r.room != room;
         tp_ranges_change(&r, 2 * ((i * 7919) % RUNS), 2 * ((i * 7919) % RUNS) + 1, 0,
                          2);
     }
@@ -109,8 +110,7 @@ many_runs(void **state)
         assert_int_equal(tp_ranges_at(&r, 2 * i, &end), 2);
         assert_int_equal(end, 2 * i + 1);
     }
-    assert_true(tp_clock_ns() - begin <
-                10 * TP_CLOCK_S); /* not quadratic in allocations */
+    assert_in_range(grown, 1, 16); /* the array doubles, or each run would copy all */
     tp_ranges_change(&r, 0, 2 * RUNS, 0, 1);
     assert_int_equal(r.count, 1);
     tp_ranges_fini(&r);
