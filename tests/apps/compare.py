@@ -19,11 +19,17 @@ class Without(str):
     """Some of the native driver's words, in whatever order; those that lack have a name that fits this pattern."""
 
 
+class Added(str):
+    """An answer where the native driver has none: words that fit this pattern."""
+
+
 # Values of Telpher that differ from the driver's: a pattern for the value, and the reason. The sections are
 # those of docs/opencl-conformance.md. Values equal with PoCL may differ with drivers that have more features.
 OURS = "1.4: platform and its version are those of our calls"
 EXTENSIONS = (Without(r"cl_khr_(spir|gl_\w+|d3d\w+|dx9_\w+|egl_\w+)|cl_(?!khr_|ext_)\w+"),
               "1.4, 1.5: only extensions that need nothing but the kernel language or answered queries")
+# The extension that drivers with shared virtual memory gain, as 1.6 lists it.
+GAINED = {"cl_intel_unified_shared_memory", "cl_intel_unified_shared_memory:0x400000"}
 IL = (Without(r"(?!SPIR-V)\S+"), "1.5: programs in no other language than SPIR-V")
 DIFFERS = {
     "CL_PLATFORM_NAME": ("Telpher", OURS),
@@ -48,6 +54,10 @@ DIFFERS = {
         Without(r"CL_DEVICE_SVM_(FINE_GRAIN_\w+|ATOMICS)"), "1.5: coarse grain over a network"),
     "CL_DEVICE_ATOMIC_MEMORY_CAPABILITIES": (
         Without("CL_DEVICE_ATOMIC_SCOPE_ALL_DEVICES"), "1.5: no atomics across devices"),
+    **dict.fromkeys(
+        [f"CL_DEVICE_{kind}_MEM_CAPABILITIES_INTEL" for kind in (
+            "HOST", "DEVICE", "SINGLE_DEVICE_SHARED", "CROSS_DEVICE_SHARED", "SHARED_SYSTEM")],
+        (Added(r"CL_UNIFIED_SHARED_MEMORY_\w+"), "1.6: unified shared memory stands on shared virtual memory")),
     "CL_DEVICE_PIPE_SUPPORT": ("CL_FALSE", "1.5: no pipes"),
     "CL_DEVICE_DEVICE_ENQUEUE_CAPABILITIES": ("", "1.5: no queues on the device"),
     "CL_DEVICE_EXECUTION_CAPABILITIES": ("CL_EXEC_KERNEL", "1.5: no native kernels"),
@@ -98,9 +108,13 @@ def read_clinfo(text, platform_name):
     return parts
 
 
+def words_of(text):
+    return set((text or "").replace(" | ", " ").split())
+
+
 def may_lack(pattern, native, telpher, more_words):
     """Whether Telpher's words are the native driver's, or of more_words, and what lacks may lack."""
-    here, there = (set((text or "").replace(" | ", " ").split()) for text in (native, telpher))
+    here, there = words_of(native), words_of(telpher)
     return there <= here | more_words and all(re.match(f"({pattern})(:|$)", word) for word in here - there)
 
 
@@ -109,8 +123,10 @@ def allowed(name, native, telpher, words):
     pattern, _ = DIFFERS.get(name, (None, None))
     if pattern is ABSENT or telpher is None:
         return pattern is ABSENT and telpher is None
+    if isinstance(pattern, Added):
+        return native is None and all(re.fullmatch(pattern, word) for word in words_of(telpher))
     if isinstance(pattern, Without):
-        return may_lack(pattern, native, telpher, words)
+        return may_lack(pattern, native, telpher, words | (GAINED if pattern is EXTENSIONS[0] else set()))
     return pattern is not None and re.fullmatch(pattern, telpher) is not None
 
 
