@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <sys/wait.h>
@@ -40,6 +41,8 @@ run_daemon(struct test_daemon *d, const char *const *options)
     /* NOLINTNEXTLINE(concurrency-mt-unsafe): a fresh process */
     (void)setenv("TELPHER_LOG", "info", 0);
     (void)dup2(log, 2);
+    /* A test that fails ends without stopping its daemon, whose open output ctest waits for. */
+    (void)prctl(PR_SET_PDEATHSIG, SIGTERM);
     execv(TEST_TELPHERD, (char *const *)(uintptr_t)argv);
     _exit(127);
 }
@@ -237,7 +240,7 @@ test_session_open(struct test_session *s, const struct test_daemon *d)
     struct tp_client_params params = {.address = d->socket};
     struct tp_error err = {0};
 
-    *s = (struct test_session){.next_id = 1};
+    *s = (struct test_session){.daemon = d, .next_id = 1};
     tp_list_init(&s->frames);
     tp_list_init(&s->old);
     params.deadline_ns = limit();
@@ -379,6 +382,7 @@ expect(struct test_session *s, uint16_t type, uint64_t event, void *ret_msg)
         telpher_status status = receive(s, deadline);
 
         if (status != TELPHER_OK) {
+            print_log(s->daemon);
             fail_msg("no frame 0x%x came: %s", type, telpher_status_text(status));
         }
     }

@@ -42,6 +42,8 @@ struct test_frame {
 };
 
 struct test_session {
+    /* Its log is printed when an answer is missing. */
+    const struct test_daemon *daemon;
     struct tp_stream *stream;
     struct tp_wire_preface_reply reply;
     struct tp_list frames;
