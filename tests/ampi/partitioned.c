@@ -143,8 +143,9 @@ keep_order(void)
 static void
 free_early(void)
 {
-    int to = (rank + 1) % size, from = (rank + size - 1) % size, in[4],
-        out[4] = {1, 2, 3, 4};
+    /* The freed request may be sent after this function has returned. */
+    static const int out[4] = {1, 2, 3, 4};
+    int to = (rank + 1) % size, from = (rank + size - 1) % size, in[4];
     int flag = 0;
     MPI_Request send, receive, lonely;
 
