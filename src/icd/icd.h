@@ -13,6 +13,7 @@
  *   blocking_write.c     blocking writes that return before they complete
  *   buffer.c       buffers, sub-buffers                    map.c       map and unmap
  *   image.c     images                                  sampler.c   samplers
+ *   pipe.c      pipes
  *   command_buffer.c  command buffers                         entry.h     form of entry points of commands
  *   enqueue.c   steps common to all commands            move.c      moves content between sessions
  *   read_write.c copy.c kernels of enqueue: memory.h      internal_queue.c     internal queues

@@ -81,6 +81,8 @@ bool tp_icd_platform_has(bool (*able)(const struct _cl_device_id *dev));
 bool tp_icd_device_has_sub_groups(const struct _cl_device_id *dev);
 /** True if its driver suggests work-group sizes and its server passes them on. */
 bool tp_icd_device_suggests(const struct _cl_device_id *dev);
+/** True if a device has pipes that this library can forward. */
+bool tp_icd_device_has_pipes(const struct _cl_device_id *dev);
 /** True if the driver accepts programs in SPIR-V. */
 bool tp_icd_device_has_il(const struct _cl_device_id *dev);
 /** @return what holds of the driver's shared virtual memory from here; 0: none. */

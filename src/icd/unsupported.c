@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Entry points for features that this version lacks: pipes, queues on devices, native kernels,
- * release callbacks of programs. Each returns the error that the specification requires when
+ * Entry points for features that this version lacks: queues on devices, native kernels, release
+ * callbacks of programs. Each returns the error that the specification requires when
  * queries (device.c) report no support.
  */
 #include "icd/icd.h"
@@ -15,25 +15,6 @@ static cl_int
 refuse(const void *handle, enum tp_icd_kind kind, cl_int bad_handle, cl_int error)
 {
     return tp_icd_check(handle, kind) == NULL ? bad_handle : error;
-}
-
-/* ---- pipes: CL_DEVICE_PIPE_SUPPORT is false ------------------------------------------- */
-
-cl_mem
-tp_clCreatePipe(cl_context context, cl_mem_flags flags, cl_uint packet_size,
-                cl_uint max_packets, const cl_pipe_properties *properties,
-                cl_int *errcode_ret)
-{
-    tp_icd_set_error(errcode_ret, refuse(context, TP_ICD_CONTEXT, CL_INVALID_CONTEXT,
-                                         CL_INVALID_OPERATION));
-    return NULL;
-}
-
-cl_int
-tp_clGetPipeInfo(cl_mem pipe, cl_pipe_info param, size_t value_size, void *value,
-                 size_t *size_ret)
-{
-    return CL_INVALID_MEM_OBJECT; /* no handle is a pipe */
 }
 
 /* ---- devices ------------------------------------------------------------------------- */

@@ -51,6 +51,7 @@ enum {
     ((uint64_t)1 << 23) /**< records with checksums follow */
 #define TP_WIRE_FEATURE_DRAIN ((uint64_t)1 << 24) /**< DRAIN */
 #define TP_WIRE_FEATURE_SUGGEST ((uint64_t)1 << 25) /**< SUGGESTED_SIZE */
+#define TP_WIRE_FEATURE_PIPE ((uint64_t)1 << 26) /**< PIPE_CREATE */
 
 /** Largest region of shared memory. */
 #define TP_WIRE_REGION_MAX ((uint64_t)1 << 40)

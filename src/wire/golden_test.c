@@ -502,6 +502,19 @@ test_programs_without_source(void **state)
 }
 
 static void
+test_pipes(void **state)
+{
+    struct tp_wire_pipe_create create = {.mem = tp_wire_id(TP_WIRE_KIND_MEM, 9),
+                                         .context = tp_wire_id(TP_WIRE_KIND_CONTEXT, 1),
+                                         .flags = 1,
+                                         .packet_size = 16,
+                                         .max_packets = 0x12345};
+
+    (void)state;
+    check_message(TP_WIRE_PIPE_CREATE, &create);
+}
+
+static void
 test_shared_virtual_memory(void **state)
 {
     const uint64_t pointer[] = {tp_wire_id(TP_WIRE_KIND_MEM, 3), 64};
@@ -540,6 +553,7 @@ main(void)
         cmocka_unit_test(test_shared_memory),
         cmocka_unit_test(test_commands),
         cmocka_unit_test(test_programs_without_source),
+        cmocka_unit_test(test_pipes),
         cmocka_unit_test(test_shared_virtual_memory),
         cmocka_unit_test(test_peers),
     };

@@ -46,7 +46,7 @@ DIFFERS = {
     "CL_DEVICE_IL_VERSION": IL,
     "CL_DEVICE_ILS_WITH_VERSION": IL,
     "CL_DEVICE_OPENCL_C_FEATURES": (
-        Without("__opencl_c_(pipes|device_enqueue|atomic_scope_all_devices)"),
+        Without("__opencl_c_(device_enqueue|atomic_scope_all_devices)"),
         "1.5: features of what is denied are left out"),
     "CL_DEVICE_LATEST_CONFORMANCE_VERSION_PASSED": ("v0000-00-00-00", "1.4: never submitted with Telpher"),
     "CL_DEVICE_HOST_UNIFIED_MEMORY": ("CL_FALSE", "1.5: the host's memory is on another machine"),
@@ -58,7 +58,6 @@ DIFFERS = {
         [f"CL_DEVICE_{kind}_MEM_CAPABILITIES_INTEL" for kind in (
             "HOST", "DEVICE", "SINGLE_DEVICE_SHARED", "CROSS_DEVICE_SHARED", "SHARED_SYSTEM")],
         (Added(r"CL_UNIFIED_SHARED_MEMORY_\w+"), "1.6: unified shared memory stands on shared virtual memory")),
-    "CL_DEVICE_PIPE_SUPPORT": ("CL_FALSE", "1.5: no pipes"),
     "CL_DEVICE_DEVICE_ENQUEUE_CAPABILITIES": ("", "1.5: no queues on the device"),
     "CL_DEVICE_EXECUTION_CAPABILITIES": ("CL_EXEC_KERNEL", "1.5: no native kernels"),
 }

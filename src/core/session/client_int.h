@@ -9,7 +9,8 @@
 /** Features that clients have on every connection. */
 #define TP_CLIENT_FEATURES                                                             \
     (TP_WIRE_FEATURE_SVM | TP_WIRE_FEATURE_PEER | TP_WIRE_FEATURE_COMPACT |            \
-     TP_WIRE_FEATURE_EXPORT | TP_WIRE_FEATURE_DRAIN | TP_WIRE_FEATURE_SUGGEST)
+     TP_WIRE_FEATURE_EXPORT | TP_WIRE_FEATURE_DRAIN | TP_WIRE_FEATURE_SUGGEST |        \
+     TP_WIRE_FEATURE_PIPE)
 
 /**
  * Reads the cookie: from @p path if given, else $TELPHER_COOKIE, else the first default

@@ -20,6 +20,7 @@ struct tp_exec;
     X(QUEUE_CREATE, queue_create)                                                      \
     X(BUFFER_CREATE, buffer_create)                                                    \
     X(SUB_BUFFER_CREATE, sub_buffer_create)                                            \
+    X(PIPE_CREATE, pipe_create)                                                        \
     X(PROGRAM_SOURCE, program_source)                                                  \
     X(PROGRAM_IL, program_il)                                                          \
     X(SPEC_CONSTANT, spec_constant)                                                    \

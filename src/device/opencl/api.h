@@ -89,6 +89,7 @@
     X(EnqueueMapBuffer)                                                                \
     X(EnqueueUnmapMemObject)                                                           \
     X(EnqueueSVMMemcpy)                                                                \
+    X(CreatePipe)                                                                      \
     X(SVMAlloc)                                                                        \
     X(SVMFree)                                                                         \
     X(SetKernelArgSVMPointer)                                                          \

@@ -107,6 +107,8 @@
     X(cl_int, GetDeviceInfo, (cl_device_id a, cl_device_info b, size_t c, void *d, size_t *e), (a, b, c, d, e)) \
     X(cl_command_queue, CreateCommandQueueWithProperties, (cl_context a, cl_device_id b, const \
           cl_queue_properties *c, cl_int *d), (a, b, c, d)) \
+    X(cl_mem, CreatePipe, (cl_context a, cl_mem_flags b, cl_uint c, cl_uint d, const cl_pipe_properties *e, \
+          cl_int *f), (a, b, c, d, e, f)) \
     X(cl_program, CreateProgramWithIL, (cl_context a, const void *b, size_t c, cl_int *d), (a, b, c, d)) \
     X(cl_program, CreateProgramWithBuiltInKernels, (cl_context a, cl_uint b, const cl_device_id *c, const char \
           *d, cl_int *e), (a, b, c, d, e)) \

@@ -533,6 +533,7 @@ run_migrate(struct tp_icd_op *op, struct migrate_args *args)
         op->uses = uses;
         op->use_count = args->count;
         err = tp_icd_op_run(op, put_migrate, args);
+        err = err == CL_INVALID_KERNEL_ARGS ? CL_INVALID_MEM_OBJECT : err; /* a pipe */
     }
     tp_free(args->ids);
     tp_free(uses);

@@ -112,8 +112,8 @@ tp_clSetContentSizeBufferPoCL(cl_mem buffer, cl_mem content_size_buffer)
     struct _cl_mem *mem = tp_icd_check(buffer, TP_ICD_MEM);
     struct _cl_mem *size_buffer = tp_icd_check(content_size_buffer, TP_ICD_MEM);
 
-    if (mem == NULL || mem->image != NULL || size_buffer == NULL ||
-        size_buffer->image != NULL || size_buffer->parent != NULL ||
+    if (mem == NULL || !tp_icd_mem_is_buffer(mem) || size_buffer == NULL ||
+        !tp_icd_mem_is_buffer(size_buffer) || size_buffer->parent != NULL ||
         size_buffer == mem) {
         return CL_INVALID_MEM_OBJECT;
     }

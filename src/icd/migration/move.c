@@ -669,6 +669,12 @@ tp_icd_mem_use(struct tp_icd_op *op, const struct tp_icd_use *use)
     struct tp_icd_span span = span_of(use);
     cl_int err;
 
+    if (tp_icd_mem_is_pipe(root)) {
+        err = tp_icd_pipe_use(root, here);
+        if (err != CL_SUCCESS) {
+            return err;
+        }
+    }
     tp_icd_mem_ensure(use->mem, root->ctx, here);
     if (dir == NULL) {
         return use_upload(op, root);

@@ -211,7 +211,7 @@ tp_icd_buffer_check(const struct _cl_command_queue *q, cl_mem handle)
     cl_int err = tp_icd_mem_check(q, handle);
 
     if (err == CL_SUCCESS || err == CL_MISALIGNED_SUB_BUFFER_OFFSET) {
-        err = handle->image != NULL ? CL_INVALID_MEM_OBJECT : err;
+        err = tp_icd_mem_is_buffer(handle) ? err : CL_INVALID_MEM_OBJECT;
     }
     return err;
 }
@@ -274,6 +274,10 @@ tp_icd_mem_ensure(struct _cl_mem *mem, struct _cl_context *ctx, uint32_t session
     }
     if (mem->image != NULL) {
         tp_icd_image_put_create(mem, ctx, session_index);
+        return;
+    }
+    if (tp_icd_mem_is_pipe(mem)) {
+        tp_icd_pipe_put_create(mem, ctx, session_index);
         return;
     }
     if (mem->parent == NULL) {
@@ -513,7 +517,7 @@ static cl_int
 check_sub_buffer(const struct _cl_mem *parent, cl_mem_flags *flags,
                  cl_buffer_create_type type, const cl_buffer_region *region)
 {
-    if (parent == NULL || is_sub_buffer(parent) || parent->image != NULL) {
+    if (parent == NULL || is_sub_buffer(parent) || !tp_icd_mem_is_buffer(parent)) {
         return CL_INVALID_MEM_OBJECT;
     }
     if (!tp_icd_mem_inherit(*flags, parent->flags, flags) ||
@@ -600,8 +604,9 @@ tp_clGetMemObjectInfo(cl_mem memobj, cl_mem_info name, size_t value_size, void *
     }
     switch (name) {
     case CL_MEM_TYPE:
-        return TP_ICD_ANSWER(cl_mem_object_type, mem->image != NULL
-                                                     ? mem->image->type
+        return TP_ICD_ANSWER(cl_mem_object_type, mem->image != NULL ? mem->image->type
+                                                 : tp_icd_mem_is_pipe(mem)
+                                                     ? CL_MEM_OBJECT_PIPE
                                                      : CL_MEM_OBJECT_BUFFER);
     case CL_MEM_FLAGS:
         return TP_ICD_ANSWER(cl_mem_flags, mem->flags);

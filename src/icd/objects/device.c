@@ -31,10 +31,6 @@ struct zero {
 static const struct zero denied[] = {
     /* Memory of a remote device is not the host's. */
     {CL_DEVICE_HOST_UNIFIED_MEMORY, sizeof(cl_bool)},
-    {CL_DEVICE_PIPE_SUPPORT, sizeof(cl_bool)},
-    {CL_DEVICE_MAX_PIPE_ARGS, sizeof(cl_uint)},
-    {CL_DEVICE_PIPE_MAX_ACTIVE_RESERVATIONS, sizeof(cl_uint)},
-    {CL_DEVICE_PIPE_MAX_PACKET_SIZE, sizeof(cl_uint)},
     {CL_DEVICE_DEVICE_ENQUEUE_CAPABILITIES,
      sizeof(cl_device_device_enqueue_capabilities)},
     {CL_DEVICE_QUEUE_ON_DEVICE_PROPERTIES, sizeof(cl_command_queue_properties)},
@@ -62,6 +58,14 @@ static const struct zero of_images[] = {
     {CL_DEVICE_MAX_SAMPLERS, sizeof(cl_uint)},
 };
 
+/** Features reported as missing where pipes are unsupported. */
+static const struct zero of_pipes[] = {
+    {CL_DEVICE_PIPE_SUPPORT, sizeof(cl_bool)},
+    {CL_DEVICE_MAX_PIPE_ARGS, sizeof(cl_uint)},
+    {CL_DEVICE_PIPE_MAX_ACTIVE_RESERVATIONS, sizeof(cl_uint)},
+    {CL_DEVICE_PIPE_MAX_PACKET_SIZE, sizeof(cl_uint)},
+};
+
 /** Answers for drivers older than the query: not supported. */
 static const struct zero absent[] = {
     {CL_DEVICE_MAX_READ_WRITE_IMAGE_ARGS, sizeof(cl_uint)},
@@ -80,12 +84,6 @@ static const struct zero absent[] = {
     {CL_DEVICE_PARTITION_MAX_SUB_DEVICES, sizeof(cl_uint)},
     {CL_DEVICE_PARTITION_TYPE, 0},
     {CL_DEVICE_PARTITION_AFFINITY_DOMAIN, sizeof(cl_device_affinity_domain)},
-};
-
-/** Features of OpenCL C that this version does not support. */
-static const char *const masked_features[] = {
-    "__opencl_c_pipes",
-    "__opencl_c_device_enqueue",
 };
 
 /** Features that stand for images, where they cannot be made. */
@@ -140,6 +138,14 @@ device_version(const struct _cl_device_id *dev)
 {
     return presented_version(
         parse_version(tp_icd_device_text(dev, CL_DEVICE_VERSION, ""), "OpenCL "));
+}
+
+bool
+tp_icd_device_has_pipes(const struct _cl_device_id *dev)
+{
+    return (dev->server->idle_features & TP_WIRE_FEATURE_PIPE) != 0 &&
+           CL_VERSION_MAJOR(device_version(dev)) >= 3 &&
+           tp_icd_device_number(dev, CL_DEVICE_PIPE_SUPPORT, CL_FALSE) != CL_FALSE;
 }
 
 /** Of OpenCL C: not above the device's. */
@@ -296,7 +302,9 @@ has_svm_atomics(const struct _cl_device_id *dev)
 static bool
 is_masked(const struct _cl_device_id *dev, const char *feature)
 {
-    return is_one_of(feature, masked_features, TP_ARRAY_LEN(masked_features)) ||
+    return strcmp(feature, "__opencl_c_device_enqueue") == 0 ||
+           (!tp_icd_device_has_pipes(dev) &&
+            strcmp(feature, "__opencl_c_pipes") == 0) ||
            (!has_svm_atomics(dev) &&
             strcmp(feature, "__opencl_c_atomic_scope_all_devices") == 0) ||
            (!tp_icd_device_has_sub_groups(dev) &&
@@ -577,6 +585,9 @@ tp_clGetDeviceInfo(cl_device_id device, cl_device_info param, size_t value_size,
     err = put_zero(&q, denied, TP_ARRAY_LEN(denied), param);
     if (err == NOT_HERE && !q.dev->images) {
         err = put_zero(&q, of_images, TP_ARRAY_LEN(of_images), param);
+    }
+    if (err == NOT_HERE && !tp_icd_device_has_pipes(q.dev)) {
+        err = put_zero(&q, of_pipes, TP_ARRAY_LEN(of_pipes), param);
     }
     err = err == NOT_HERE ? put_own(&q, param) : err;
     err = err == NOT_HERE ? put_version(&q, param) : err;

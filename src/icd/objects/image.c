@@ -220,7 +220,7 @@ check_parent(const struct _cl_context *ctx, struct tp_icd_image *image,
 {
     struct tp_icd_box box;
 
-    if (parent == NULL || parent->image != NULL) {
+    if (parent == NULL || !tp_icd_mem_is_buffer(parent)) {
         return parent == NULL ? CL_INVALID_MEM_OBJECT : CL_INVALID_IMAGE_DESCRIPTOR;
     }
     if (parent->ctx != ctx) {

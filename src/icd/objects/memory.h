@@ -23,12 +23,19 @@ struct tp_icd_image {
     _Atomic(const struct _cl_device_id *) able;
 };
 
+/** The pipe part of a memory object: see pipe.c. Under the lock. */
+struct tp_icd_pipe {
+    cl_uint packet_size, max_packets; /**< 0: it is no pipe; immutable */
+    int place; /**< index of the session whose kernels use it; -1: none has yet */
+};
+
 struct _cl_mem {
     struct tp_icd_object obj;
     struct _cl_context *ctx; /* held */
     /** Held; NULL: own memory. A sub-buffer's buffer, or an image's (sub-)buffer. */
     struct _cl_mem *parent;
-    struct tp_icd_image *image; /**< NULL: a buffer */
+    struct tp_icd_image *image; /**< NULL: a buffer or a pipe */
+    struct tp_icd_pipe pipe;
     cl_mem_flags flags;
     size_t size; /**< [bytes] of an image: of its content when packed */
     size_t origin; /**< [bytes] in the root: tp_icd_mem_root */
@@ -66,6 +73,17 @@ void tp_icd_movers_free(struct _cl_context *ctx);
 /** True if commands that use the context's buffers need an event for the directory. */
 bool tp_icd_context_spans(const struct _cl_context *ctx);
 
+/* ---- pipe.c --------------------------------------------------------------------------- */
+
+/** Appends PIPE_CREATE. Under the lock. */
+void tp_icd_pipe_put_create(const struct _cl_mem *mem, struct _cl_context *ctx,
+                            uint32_t session_index);
+/**
+ * Has a pipe stay with the first session that uses it: its packets cannot move. Under the lock.
+ * @return CL_SUCCESS; CL_INVALID_KERNEL_ARGS: it stays with another one, which the log says
+ */
+cl_int tp_icd_pipe_use(struct _cl_mem *mem, uint32_t session_index);
+
 /* ---- buffer.c -------------------------------------------------------------------------- */
 
 static inline struct _cl_mem *
@@ -93,6 +111,17 @@ cl_int tp_icd_mem_fill(struct _cl_mem *mem, const cl_mem_properties *properties,
 void tp_icd_mem_adopt(struct _cl_mem *mem, struct _cl_mem *parent, size_t offset);
 /** Copies the list of properties. CL_SUCCESS, CL_OUT_OF_HOST_MEMORY. */
 cl_int tp_icd_mem_set_properties(struct _cl_mem *mem, const cl_mem_properties *list);
+static inline bool
+tp_icd_mem_is_pipe(const struct _cl_mem *mem)
+{
+    return mem->pipe.packet_size != 0;
+}
+/** True for a buffer or a part of one. */
+static inline bool
+tp_icd_mem_is_buffer(const struct _cl_mem *mem)
+{
+    return mem->image == NULL && !tp_icd_mem_is_pipe(mem);
+}
 /** [bytes] of host memory for all of its content. */
 static inline size_t
 tp_icd_mem_host_bytes(const struct _cl_mem *mem)
@@ -116,7 +145,7 @@ cl_mem_flags tp_icd_mem_wire_flags(const struct _cl_mem *mem);
  *         CL_MISALIGNED_SUB_BUFFER_OFFSET.
  */
 cl_int tp_icd_mem_check(const struct _cl_command_queue *q, cl_mem handle);
-/** As tp_icd_mem_check, but an image is CL_INVALID_MEM_OBJECT. */
+/** As tp_icd_mem_check, but an image or a pipe is CL_INVALID_MEM_OBJECT. */
 cl_int tp_icd_buffer_check(const struct _cl_command_queue *q, cl_mem handle);
 /** True if the HOST_* flags allow this access: CL_MAP_READ, CL_MAP_WRITE. */
 bool tp_icd_mem_host_may(const struct _cl_mem *mem, cl_map_flags what);

@@ -140,8 +140,13 @@ declare(struct tp_icd_arg *arg, const struct declared *d)
     }
     (void)arg_number(d, CL_KERNEL_ARG_ACCESS_QUALIFIER, &access);
     (void)arg_number(d, CL_KERNEL_ARG_TYPE_QUALIFIER, &qualifiers);
-    arg->image = image_type(type);
-    if (arg->image != 0) {
+    if ((qualifiers & CL_KERNEL_ARG_TYPE_PIPE) != 0) {
+        arg->object = CL_MEM_OBJECT_PIPE; /* reading takes packets out: not read_only */
+        arg->declared = TP_WIRE_ARG_MEM;
+        return;
+    }
+    arg->object = image_type(type);
+    if (arg->object != 0) {
         arg->declared = TP_WIRE_ARG_MEM;
         arg->read_only = access == CL_KERNEL_ARG_ACCESS_READ_ONLY;
         arg->write_only = access == CL_KERNEL_ARG_ACCESS_WRITE_ONLY;
@@ -236,7 +241,7 @@ set_local(struct tp_icd_arg *arg, size_t size, const void *value)
 
 /**
  * Checks a memory object against what the compiler declared. Where that is a pointer, the
- * specification does not forbid an image, but no kernel could use it.
+ * specification does not forbid an image or a pipe, but no kernel could use it.
  */
 static cl_int
 check_mem(const struct tp_icd_arg *arg, const struct _cl_mem *mem)
@@ -244,13 +249,18 @@ check_mem(const struct tp_icd_arg *arg, const struct _cl_mem *mem)
     if (arg->declared != TP_WIRE_ARG_MEM) {
         return CL_SUCCESS;
     }
-    if (arg->image == 0) {
-        return mem == NULL || mem->image == NULL ? CL_SUCCESS : CL_INVALID_MEM_OBJECT;
+    if (arg->object == CL_MEM_OBJECT_PIPE) { /* as Intel's runtime says it */
+        return mem != NULL && tp_icd_mem_is_pipe(mem) ? CL_SUCCESS
+                                                      : CL_INVALID_ARG_VALUE;
+    }
+    if (arg->object == 0) {
+        return mem == NULL || tp_icd_mem_is_buffer(mem) ? CL_SUCCESS
+                                                        : CL_INVALID_MEM_OBJECT;
     }
     if (mem == NULL || mem->image == NULL) {
         return CL_INVALID_MEM_OBJECT;
     }
-    if (mem->image->type != arg->image ||
+    if (mem->image->type != arg->object ||
         (arg->read_only && (mem->flags & CL_MEM_WRITE_ONLY) != 0) ||
         (arg->write_only && (mem->flags & CL_MEM_READ_ONLY) != 0)) {
         return CL_INVALID_ARG_VALUE;
@@ -401,7 +411,7 @@ tp_clSetKernelArgSVMPointer(cl_kernel handle, cl_uint index, const void *ptr)
         value.mem = tp_icd_svm_find(kernel->program->ctx, ptr, 0, &value.offset);
     }
     if ((arg->declared != TP_WIRE_ARG_MEM && arg->declared != UNKNOWN) ||
-        arg->image != 0 || (value.mem == NULL && ptr != NULL)) {
+        arg->object != 0 || (value.mem == NULL && ptr != NULL)) {
         return CL_INVALID_ARG_VALUE;
     }
     if (!arg->set || arg->kind != TP_WIRE_ARG_SVM || arg->mem != value.mem ||

@@ -44,7 +44,7 @@ struct tp_icd_arg {
     uint8_t declared; /**< reported by the compiler: enum tp_wire_arg, 0xff unknown */
     bool read_only; /**< const, __constant or read_only: keeps other copies valid */
     bool write_only; /**< an image that the kernel may not read */
-    cl_mem_object_type image; /**< type of image it accepts, 0 = no image */
+    cl_mem_object_type object; /**< type of image or pipe it accepts, 0 = a buffer */
     uint32_t value_size; /**< [bytes] of a by-value type, 0 = unknown */
     uint32_t sent; /**< mask of the sessions that have the current value */
     size_t size;

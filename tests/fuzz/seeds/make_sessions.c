@@ -452,6 +452,34 @@ make_svm(struct steps *s)
     end(s, "svm");
 }
 
+/* Pipes: one that kernels use, some that are none, and commands that take no pipe. */
+static void
+make_pipes(struct steps *s)
+{
+    const uint64_t pipe = ID(MEM, 3), ints = ID(MEM, 1);
+
+    begin(s, 0);
+    ADD(s, PIPE_CREATE, pipe_create, pipe, ID(CONTEXT, 1), 1, 4, 16);
+    ADD(s, PIPE_CREATE, pipe_create, ID(MEM, 4), ID(CONTEXT, 1), 1, 0, 16);
+    ADD(s, PIPE_CREATE, pipe_create, ID(MEM, 5), ID(CONTEXT, 1), 4, 4, UINT32_MAX);
+    ADD(s, PROGRAM_SOURCE, program_source, ID(PROGRAM, 1), ID(CONTEXT, 1), 56, 0,
+        TEXT("kernel void pipe_put(write_only pipe int p, global int*x)"));
+    ADD(s, PROGRAM_BUILD, program_build, ID(REQUEST, 1), ID(PROGRAM, 1), U64S(0), {0});
+    add_settle(s);
+    ADD(s, KERNEL_CREATE, kernel_create, ID(KERNEL, 1), ID(PROGRAM, 1),
+        TEXT("pipe_put"));
+    ADD(s, KERNEL_ARG, kernel_arg, ID(KERNEL, 1), 0, TP_WIRE_ARG_MEM, 8,
+        {sizeof(pipe), &pipe});
+    ADD(s, KERNEL_ARG, kernel_arg, ID(KERNEL, 1), 1, TP_WIRE_ARG_MEM, 8,
+        {sizeof(ints), &ints});
+    ADD(s, LAUNCH, launch, ID(EVENT, 1), ID(QUEUE, 1), ID(KERNEL, 1), 1, 1, U64S(0, 8),
+        {0});
+    ADD(s, FILL, fill, ID(EVENT, 2), ID(QUEUE, 1), pipe, 1, 0, 4, {0}, TEXT("abcd"));
+    ADD(s, MIGRATE, migrate, ID(EVENT, 3), ID(QUEUE, 1), 1, 0, U64S(pipe), {0});
+    ADD(s, RELEASE, release, U64S(pipe, ID(MEM, 4), ID(KERNEL, 1)));
+    end(s, "pipes");
+}
+
 /* RECORD of a message. */
 static void
 add_record(struct steps *s, uint16_t type, const void *msg)
@@ -527,6 +555,7 @@ make_executor_seeds(void)
     make_parts(&s);
     make_svm(&s);
     make_commands(&s);
+    make_pipes(&s);
     make_shared(&s);
 }
 

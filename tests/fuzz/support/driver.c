@@ -392,6 +392,7 @@ fuzz_driver_fill(struct tp_opencl *ret_cl)
     cl.EnqueueCopyImage = copy_image;
     cl.EnqueueCopyImageToBuffer = copy_to_buffer;
     cl.EnqueueCopyBufferToImage = copy_from_buffer;
+    cl.CreatePipe = td_clCreatePipe;
     cl.CreateSampler = create_sampler;
     cl.ReleaseSampler = release_sampler;
     cl.CreateSubDevices = create_parts;

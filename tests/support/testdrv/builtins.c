@@ -17,6 +17,8 @@
  *   camera(global int *frame, global ulong *bytes, int number)
  *                        frame = that frame of the file TESTDRV_CAMERA, bytes[0] = its size;
  *                        the file has for each frame its size, 8 bytes, and the frame
+ *   pipe_put(pipe int p, global int *x)                writes x[i] to p, or x[i] = -1
+ *   pipe_get(pipe int p, global int *x)                x[i] = what p had, or -1
  *   sleep_ms(int ms)     print(int value)     hang()     crash()
  *
  * i is get_global_id(0). A pointer may be const, global or constant.
@@ -319,14 +321,24 @@ static const struct {
     const char *args;
     td_function function;
 } builtin[] = {
-    {"add", "ppp", kernel_add},         {"wrong", "ppp", kernel_wrong},
-    {"inc", "p4", kernel_inc},          {"fill", "p4", kernel_fill},
-    {"copy", "pp", kernel_copy},        {"scale", "p4", kernel_scale},
-    {"sum", "p4p", kernel_sum},         {"pack", "p.", kernel_pack},
-    {"range", "p", kernel_range},       {"local_bytes", "pl", kernel_local_bytes},
-    {"sleep_ms", "4", kernel_sleep_ms}, {"print", "4", kernel_print},
-    {"hang", "", kernel_hang},          {"crash", "", kernel_crash},
-    {"spec", "p", kernel_spec},         {"camera", "pp4", kernel_camera},
+    {"add", "ppp", kernel_add},
+    {"wrong", "ppp", kernel_wrong},
+    {"inc", "p4", kernel_inc},
+    {"fill", "p4", kernel_fill},
+    {"copy", "pp", kernel_copy},
+    {"scale", "p4", kernel_scale},
+    {"sum", "p4p", kernel_sum},
+    {"pack", "p.", kernel_pack},
+    {"range", "p", kernel_range},
+    {"local_bytes", "pl", kernel_local_bytes},
+    {"sleep_ms", "4", kernel_sleep_ms},
+    {"print", "4", kernel_print},
+    {"hang", "", kernel_hang},
+    {"crash", "", kernel_crash},
+    {"spec", "p", kernel_spec},
+    {"camera", "pp4", kernel_camera},
+    {"pipe_put", "pp", td_kernel_pipe_put},
+    {"pipe_get", "pp", td_kernel_pipe_get},
 };
 
 static bool

@@ -311,10 +311,6 @@ static const struct fact facts_30[] = {
     {CL_DEVICE_WORK_GROUP_COLLECTIVE_FUNCTIONS_SUPPORT, U32, CL_FALSE, NULL},
     {CL_DEVICE_GENERIC_ADDRESS_SPACE_SUPPORT, U32, CL_FALSE, NULL},
     {CL_DEVICE_DEVICE_ENQUEUE_CAPABILITIES, U64, 0, NULL},
-    {CL_DEVICE_PIPE_SUPPORT, U32, CL_FALSE, NULL},
-    {CL_DEVICE_MAX_PIPE_ARGS, U32, 0, NULL},
-    {CL_DEVICE_PIPE_MAX_ACTIVE_RESERVATIONS, U32, 0, NULL},
-    {CL_DEVICE_PIPE_MAX_PACKET_SIZE, U32, 0, NULL},
     {CL_DEVICE_QUEUE_ON_DEVICE_PROPERTIES, U64, 0, NULL},
     {CL_DEVICE_QUEUE_ON_DEVICE_PREFERRED_SIZE, U32, 0, NULL},
     {CL_DEVICE_QUEUE_ON_DEVICE_MAX_SIZE, U32, 0, NULL},
@@ -330,7 +326,6 @@ static const struct fact facts_30[] = {
     {CL_DEVICE_PREFERRED_LOCAL_ATOMIC_ALIGNMENT, U32, 0, NULL},
     {CL_DEVICE_SUB_GROUP_INDEPENDENT_FORWARD_PROGRESS, U32, CL_FALSE, NULL},
     {CL_DEVICE_PREFERRED_WORK_GROUP_SIZE_MULTIPLE, SIZE, 1, NULL},
-    {CL_DEVICE_OPENCL_C_FEATURES, NOTHING, 0, NULL},
     {CL_DEVICE_LATEST_CONFORMANCE_VERSION_PASSED, TEXT, 0, "v0000-00-00-00"},
 };
 
@@ -412,6 +407,8 @@ static cl_int
 out_30(cl_device_id dev, const struct td_out *out, cl_device_info name)
 {
     static const cl_name_version il[] = {{CL_MAKE_VERSION(1, 0, 0), "SPIR-V"}};
+    static const cl_name_version pipes[] = {
+        {CL_MAKE_VERSION(3, 0, 0), "__opencl_c_pipes"}};
     unsigned sub_group = td_script()->sub_group;
     static const cl_name_version c[] = {{CL_MAKE_VERSION(1, 0, 0), "OpenCL C"},
                                         {CL_MAKE_VERSION(1, 1, 0), "OpenCL C"},
@@ -435,6 +432,14 @@ out_30(cl_device_id dev, const struct td_out *out, cl_device_info name)
         return td_out_u64(
             out, (td_script()->svm > 0 ? CL_DEVICE_SVM_COARSE_GRAIN_BUFFER : 0) |
                      (td_script()->fine ? CL_DEVICE_SVM_FINE_GRAIN_BUFFER : 0));
+    case CL_DEVICE_PIPE_SUPPORT:
+    case CL_DEVICE_MAX_PIPE_ARGS:
+    case CL_DEVICE_PIPE_MAX_ACTIVE_RESERVATIONS:
+        return td_out_u32(out, td_script()->pipes ? 1 : 0);
+    case CL_DEVICE_PIPE_MAX_PACKET_SIZE:
+        return td_out_u32(out, td_script()->pipes ? TD_PACKET_MAX_BYTES : 0);
+    case CL_DEVICE_OPENCL_C_FEATURES:
+        return td_out_bytes(out, pipes, td_script()->pipes ? sizeof(pipes) : 0);
     case CL_DEVICE_MAX_NUM_SUB_GROUPS:
         return td_out_u32(out, sub_group > 0 ? TD_GROUP_MAX / sub_group : 0);
     default:

@@ -136,8 +136,12 @@ read_qualifier(const char *word, struct td_arg_info *arg)
         arg->quals |= CL_KERNEL_ARG_TYPE_RESTRICT;
     } else if (strcmp(plain, "volatile") == 0) {
         arg->quals |= CL_KERNEL_ARG_TYPE_VOLATILE;
+    } else if (strcmp(plain, "pipe") == 0) {
+        arg->kind = TD_ARG_GLOBAL;
+        arg->quals |= CL_KERNEL_ARG_TYPE_PIPE;
     } else {
-        return strcmp(plain, "private") == 0;
+        return strcmp(plain, "private") == 0 || strcmp(plain, "read_only") == 0 ||
+               strcmp(plain, "write_only") == 0;
     }
     return true;
 }
@@ -184,6 +188,9 @@ parse_arg(const char *p, const char *end, struct td_arg_info *arg)
         memcpy(pending, word, sizeof(pending)); /* the last word is the name */
     }
     snprintf(arg->name, sizeof(arg->name), "%.47s", pending);
+    if ((arg->quals & CL_KERNEL_ARG_TYPE_PIPE) != 0) {
+        return;
+    }
     if (!pointer) {
         arg->kind = TD_ARG_VALUE;
         arg->quals = 0;

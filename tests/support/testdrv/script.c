@@ -192,6 +192,7 @@ read_script(void)
     script.local_said = number("TESTDRV_LOCAL_SAID", 0, UINT_MAX, 0);
     script.suggests = number("TESTDRV_SUGGESTS", 0, TD_GROUP_MAX, 0);
     script.sub_group = number("TESTDRV_SUB_GROUPS", 0, TD_GROUP_MAX, 0);
+    script.pipes = is("TESTDRV_PIPES", "1");
     script.lazy = is("TESTDRV_LAZY", "1");
     script.in_flush = is("TESTDRV_IN_FLUSH", "1");
     script.vendor = number("TESTDRV_VENDOR", 0, UINT_MAX, 0x7e17);

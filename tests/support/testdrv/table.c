@@ -112,6 +112,9 @@ fill_table_30(cl_icd_dispatch *t)
     if (td_script()->sub_group > 0) {
         FILL(clGetKernelSubGroupInfo)
     }
+    if (td_script()->pipes) {
+        FILL(clCreatePipe)
+    }
 #undef FILL
 }
 

@@ -31,6 +31,7 @@ enum {
     TD_BASE_ALIGN_BYTES = 128,
     TD_GROUP_MAX = 1024, /* work-items of a work-group */
     TD_LOCAL_MEM_BYTES = 32768,
+    TD_PACKET_MAX_BYTES = 64, /* of a pipe */
     TD_OOO_WORKERS = 3 /* threads of an out-of-order queue */
 };
 #define TD_ALLOC_MAX_BYTES ((cl_ulong)1 << 30)
@@ -129,6 +130,7 @@ struct td_script {
     unsigned
         suggests; /* work-items of the work-groups that it suggests; 0: it does not */
     unsigned sub_group; /* work-items of a sub-group; 0 = there are none */
+    bool pipes;
 };
 const struct td_script *td_script(void);
 _Noreturn void td_hang(void);
@@ -215,6 +217,8 @@ struct _cl_mem {
     uint8_t *data;
     void *host_ptr;
     bool owns_data;
+    cl_uint packet_size, max_packets; /* of a pipe; else 0 */
+    cl_uint first_packet, packets; /* that the pipe holds */
     struct td_map *maps;
     struct td_callback *on_destroy;
 };

@@ -100,6 +100,9 @@ const struct td_built_in *td_built_in_kernels(void);
 
 /** A kernel of ours. @return CL_SUCCESS or what the command's event shall say. */
 typedef cl_int (*td_function)(const struct td_launch *launch);
+/** Those of pipes (pipe.c). */
+cl_int td_kernel_pipe_put(const struct td_launch *l);
+cl_int td_kernel_pipe_get(const struct td_launch *l);
 /** @return the function for this kernel, NULL if there is none with such arguments. */
 td_function td_builtin_find(const struct td_kernel_info *info);
 

@@ -61,6 +61,7 @@ TD_ENTRIES_SVM(TD_DECLARE)
 TD_ENTRIES_IL(TD_DECLARE)
 TD_DECLARE(clCreateProgramWithBuiltInKernels)
 TD_DECLARE(clGetKernelSubGroupInfo)
+TD_DECLARE(clCreatePipe)
 extern CL_API_ENTRY cl_int CL_API_CALL td_clGetKernelSuggestedLocalWorkSizeKHR(
     cl_command_queue q, cl_kernel k, cl_uint dims, const size_t *offset,
     const size_t *global, size_t *suggested);

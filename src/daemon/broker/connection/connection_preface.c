@@ -55,7 +55,7 @@ features_of(const struct tp_broker *b, const struct tp_broker_conn *c)
     return c->preface.features &
            (TP_WIRE_FEATURE_SVM | TP_WIRE_FEATURE_PEER | TP_WIRE_FEATURE_COMPACT |
             TP_WIRE_FEATURE_EXPORT | TP_WIRE_FEATURE_DRAIN | TP_WIRE_FEATURE_SUGGEST |
-            (resumes ? TP_WIRE_FEATURE_RESUME : 0) |
+            TP_WIRE_FEATURE_PIPE | (resumes ? TP_WIRE_FEATURE_RESUME : 0) |
             (can_check ? TP_WIRE_FEATURE_CHECKSUM : 0) |
             (is_local ? TP_WIRE_FEATURE_SHARED : 0));
 }

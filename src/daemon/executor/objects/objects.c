@@ -180,7 +180,9 @@ tp_exec_find_buffer(struct tp_exec *x, uint64_t id, struct tp_exec_mem **ret_mem
 {
     int32_t error = tp_exec_find(x, id, TP_WIRE_KIND_MEM, ret_mem);
 
-    return error == 0 && (*ret_mem)->element != 0 ? CL_INVALID_MEM_OBJECT : error;
+    return error == 0 && ((*ret_mem)->element != 0 || (*ret_mem)->is_pipe)
+               ? CL_INVALID_MEM_OBJECT
+               : error;
 }
 
 void

@@ -84,6 +84,7 @@ struct tp_exec_mem {
     struct tp_exec_context *context;
     uint64_t charged; /**< [bytes] of exec->memory, returned when it is freed */
     bool is_sub;
+    bool is_pipe; /**< of packets that only kernels reach */
     struct tp_exec_mem *parent; /**< of a sub-buffer released in turn, held; or NULL */
     struct tp_exec_mem
         *last_sub; /**< sub-buffer made last of those that the driver has */
@@ -145,7 +146,7 @@ int32_t tp_exec_find(struct tp_exec *x, uint64_t id, enum tp_wire_kind kind,
 /** As tp_exec_find(), and refers to the context. */
 int32_t tp_exec_hold_context(struct tp_exec *x, uint64_t id,
                              struct tp_exec_context **ret_context);
-/** As tp_exec_find(), for buffers but not images. */
+/** As tp_exec_find(), for buffers but not images and pipes. */
 int32_t tp_exec_find_buffer(struct tp_exec *x, uint64_t id,
                             struct tp_exec_mem **ret_mem);
 /** Poisons a new object and sends FAILED, unless it is poisoned already; error 0 does
