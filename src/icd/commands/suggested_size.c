@@ -30,6 +30,9 @@ take_sizes(struct tp_icd_ask *base, const void *reply)
     }
     for (cl_uint i = 0; i < ask->dims; i++) {
         ask->sizes[i] = (size_t)tp_wire_u64_at(&msg->values, (uint16_t)i);
+        if (ask->sizes[i] == 0) { /* no work-group: programs divide by it */
+            base->result = tp_icd_cl_error(TELPHER_ERR_PROTO);
+        }
     }
 }
 
