@@ -38,6 +38,7 @@ tp_exec_event_new(struct tp_exec *x, uint64_t id)
     ev->made = atomic_fetch_add(&x->events_made, 1) + 1;
     atomic_init(&ev->seen, CL_QUEUED);
     tp_list_init(&ev->link);
+    tp_list_init(&ev->read_link);
     tp_list_init(&ev->dead_link);
     tp_list_init(&ev->open_link);
     tp_list_init(&ev->waiters);
@@ -154,6 +155,9 @@ settle_event(struct tp_exec_event *ev, cl_int status)
     }
     status = true_status(ev, status);
     tp_list_remove(&ev->link);
+    if (ev->is_read) { /* an event that is poisoned at once has no list */
+        tp_list_remove(&ev->read_link);
+    }
     tp_exec_event_forward(ev, status);
     if (!ev->done && (ev->notify || status < 0)) {
         ev->done = true;
@@ -378,8 +382,9 @@ note_shared(const struct tp_exec_event *ev, cl_int status)
     }
 }
 
-void
-tp_exec_event_complete(struct tp_exec_event *ev, cl_int status)
+/* Reports the end of a command. Without locks. */
+static void
+complete(struct tp_exec_event *ev, cl_int status)
 {
     struct tp_exec *x = ev->obj.x;
     bool failed = status < 0 && (ev->is_move || tp_exec_event_status(ev) < 0);
@@ -397,6 +402,70 @@ tp_exec_event_complete(struct tp_exec_event *ev, cl_int status)
     tp_mutex_unlock(&x->done_lock);
     finish_all(x, &dead);
     watch_awaited(awaited);
+}
+
+/*
+ * The first READ after the one made @p after that @p last may have waited for and that may have
+ * ended, held; NULL: none. READs of the same in-order queue are settled with @p last.
+ * @param idle  an in-order queue whose first READ has not ended; or NULL
+ */
+static struct tp_exec_event *
+next_read(const struct tp_exec_event *last, uint64_t after,
+          const struct tp_exec_queue *idle)
+{
+    struct tp_exec *x = last->obj.x;
+    struct tp_exec_event *found = NULL;
+
+    tp_mutex_lock(&x->done_lock);
+    tp_list_for_each_entry(struct tp_exec_event, ev, &x->reads, read_link) {
+        bool in_turn = ev->queue->in_order && ev->queue == last->queue;
+
+        if (ev->made >= last->made) {
+            break; /* the list is in the order of the commands */
+        }
+        if (ev->made > after && ev->blocked == 0 && ev->queue != idle && !in_turn) {
+            tp_exec_ref(&ev->obj);
+            found = ev;
+            break;
+        }
+    }
+    tp_mutex_unlock(&x->done_lock);
+    return found;
+}
+
+/*
+ * Reports READs that have ended before a command that may have waited for them: the client takes
+ * its DONE as a sign that it has their content. A driver may call back in any order, and Intel's
+ * runtime for CPUs does.
+ */
+static void
+complete_reads_before(const struct tp_exec_event *last)
+{
+    const struct tp_exec_queue *idle = NULL;
+    struct tp_exec_event *ev;
+    uint64_t after = 0;
+
+    if (tp_exec_has_quirk(last->obj.x, TP_EXEC_QUIRK_LATE_CALLBACKS)) {
+        return; /* events are polled in order */
+    }
+    while ((ev = next_read(last, after, idle)) != NULL) {
+        cl_int status = tp_exec_event_status(ev);
+
+        after = ev->made;
+        if (status == CL_COMPLETE) {
+            complete(ev, status);
+        } else if (ev->queue->in_order) {
+            idle = ev->queue;
+        }
+        tp_exec_unref(&ev->obj);
+    }
+}
+
+void
+tp_exec_event_complete(struct tp_exec_event *ev, cl_int status)
+{
+    complete_reads_before(ev);
+    complete(ev, status);
 }
 
 static void CL_CALLBACK
@@ -482,6 +551,9 @@ tp_exec_event_submitted(struct tp_exec_event *ev)
         sweep_completed(q, &dead); /* releases the lock meanwhile */
     }
     tp_list_push_back(&q->pending, &ev->link);
+    if (ev->is_read) {
+        tp_list_push_back(&x->reads, &ev->read_link);
+    }
     if (ev->blocked == 0) {
         tp_exec_pace_begin(ev);
     }

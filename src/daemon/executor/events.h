@@ -36,6 +36,7 @@ struct tp_exec_event {
     uint64_t queue_id; /**< for FAILED of commands without event */
     cl_event native; /**< NULL: failed at once */
     struct tp_list link; /**< queue->pending; done_lock */
+    struct tp_list read_link; /**< exec->reads, of a READ; done_lock */
     struct tp_list dead_link; /**< in the list of the thread that settled it */
     struct tp_list open_link; /**< exec->user_events, while it is not set; done_lock */
     uint64_t made; /**< sequence number from 1: an event waits only for smaller ones */
@@ -52,6 +53,7 @@ struct tp_exec_event {
     bool is_move; /**< completed by large_transfer.c */
     bool awaits_frame; /**< counted in frames_awaited while the user event is open */
     bool is_whole; /**< marker or barrier that waits for all earlier commands */
+    bool is_read; /**< the client gets content at its end */
     bool is_kernel; /**< a launch, or the marker after some; counted in pace.c */
     bool is_paced; /**< counted as under way; done_lock */
     bool is_barrier; /**< out of order: later commands wait for it */

@@ -109,6 +109,7 @@ struct tp_exec {
     struct tp_mutex
         done_lock; /**< states of events, and the lists of what is not complete */
     struct tp_list queues; /**< done_lock */
+    struct tp_list reads; /**< READs not reported yet, oldest first; done_lock */
     struct tp_list gates; /**< moves whose gate is closed; done_lock */
     struct tp_list user_events; /**< not yet set; done_lock */
     _Atomic uint64_t user_events_open; /**< length of user_events */

@@ -124,6 +124,7 @@ tp_exec_prepare(struct tp_exec *x)
     tp_mutex_init(&x->guard_lock);
     tp_cond_init(&x->all_failed);
     tp_list_init(&x->queues);
+    tp_list_init(&x->reads);
     tp_list_init(&x->gates);
     tp_list_init(&x->user_events);
     x->memory.max = x->limits.memory_bytes;

@@ -223,6 +223,9 @@ td_event_set(cl_event event, cl_int status)
         pthread_cond_broadcast(&td_completed);
     }
     pthread_mutex_unlock(&td_mutex);
+    if (event->type == CL_COMMAND_READ_BUFFER) {
+        (void)td_enter_command("clSetEventCallback");
+    }
     call_callbacks(event, due, status);
     return true;
 }

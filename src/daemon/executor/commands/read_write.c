@@ -255,6 +255,7 @@ read_shared(struct tp_exec_command *c, struct tp_exec_mem *mem,
         return tp_exec_move(c, mem, box, content->transfer, true, content->flags);
     }
     if (c->error == 0) {
+        c->ev->is_read = true;
         c->error = enqueue_box(c, mem->native, box, true);
     }
     return tp_exec_end(c);
@@ -313,6 +314,7 @@ read_box(struct tp_exec_command *c, struct tp_exec_mem *mem,
     }
     if (c->error == 0) {
         c->ev->content_len = (uint32_t)size;
+        c->ev->is_read = true;
         c->error = enqueue_box(c, mem->native, box, true);
     }
     if (c->error == 0 && transfer != 0) {
