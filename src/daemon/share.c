@@ -95,17 +95,26 @@ is_busy(const struct tp_share_slot *o)
     return atomic_load(&o->busy_since) != 0;
 }
 
+/* True if it uses the device, or would at once if it could: others wait for such a session only. */
+static bool
+wants(const struct tp_share_slot *o, tp_ns now)
+{
+    return is_busy(o) || now < atomic_load(&o->keep_until) ||
+           (atomic_load(&o->is_waiting) != 0 && now < atomic_load(&o->active_until));
+}
+
 static bool
 is_active(const struct tp_share_slot *o, tp_ns now)
 {
-    return is_busy(o) || now < atomic_load(&o->active_until);
+    return wants(o, now) || now < atomic_load(&o->active_until);
 }
 
-/* The sessions that compete for @p devices. */
+/* The other sessions of the same devices. */
 struct rivals {
-    uint32_t busy; /* others */
-    bool any; /* another one is active */
-    uint64_t least; /* virtual time of these */
+    uint32_t busy;
+    bool any; /* one is active */
+    uint64_t
+        least; /* virtual time of those that want a device; UINT64_MAX = none does */
 };
 
 /* Never 0: the broker may have freed the slot, and another executor can write to it. */
@@ -126,7 +135,7 @@ virtual_now(const struct tp_share_slot *o, uint32_t busy, tp_ns now)
 }
 
 static bool
-competes(const struct tp_share_member *m, const struct tp_share_slot *o,
+is_rival(const struct tp_share_member *m, const struct tp_share_slot *o,
          uint64_t devices)
 {
     return o != m->slot && atomic_load(&o->weight) != 0 &&
@@ -143,14 +152,15 @@ find_rivals(const struct tp_share_member *m, uint64_t devices, tp_ns now)
     for (uint64_t i = 0; i < count; i++) {
         const struct tp_share_slot *o = &m->share.slots[i];
 
-        r.busy += competes(m, o, devices) && is_busy(o);
+        r.busy += is_rival(m, o, devices) && is_busy(o);
     }
     for (uint64_t i = 0; i < count; i++) {
         const struct tp_share_slot *o = &m->share.slots[i];
 
-        if (competes(m, o, devices) && is_active(o, now)) {
+        if (is_rival(m, o, devices) && is_active(o, now)) {
             r.any = true;
-            r.least = TP_MIN(r.least, virtual_now(o, r.busy + 1, now));
+            r.least = wants(o, now) ? TP_MIN(r.least, virtual_now(o, r.busy + 1, now))
+                                    : r.least;
         }
     }
     return r;
@@ -182,23 +192,44 @@ charge(struct tp_share_member *m, const struct rivals *r, tp_ns now)
         atomic_store(&own->virtual_ns, virtual_ns);
         atomic_fetch_add(&own->device_ns, part);
         m->ended_ns += part;
+        m->pause_left += part;
         raise_floor(m, TP_MIN(virtual_ns, r->least));
         atomic_store(&own->busy_since, now);
     }
     m->busy_count = r->busy + 1;
 }
 
-/* A session that begins has no credit of the time when it was idle, nor endless debt. */
+/* Others wait for such a session while it pauses. */
+static bool
+is_prompt(const struct tp_share_member *m)
+{
+    return m->mean_pause < TP_SHARE_PROMPT;
+}
+
+/* A session that begins has credit for the kernel of another that it waited for, not for its own
+ * pauses, and no endless debt. */
 static void
-settle_credit(struct tp_share_member *m, tp_ns now)
+settle_credit(struct tp_share_member *m)
 {
     uint64_t floor = atomic_load(m->share.floor);
     uint64_t own = atomic_load(&m->slot->virtual_ns);
+    uint64_t credit = is_prompt(m) ? TP_SHARE_TURN_MAX : TP_SHARE_SLICE;
 
-    if (!is_active(m->slot, now)) {
-        own = TP_MAX(own, floor);
-    }
+    own = TP_MAX(own, floor - TP_MIN(floor, credit));
     atomic_store(&m->slot->virtual_ns, TP_MIN(own, floor + TP_SHARE_DEBT));
+}
+
+/* A kernel follows the last one. Time of its wait for other sessions is no pause of this one. */
+static void
+end_pause(struct tp_share_member *m, tp_ns now)
+{
+    if (m->idle_since != 0) {
+        tp_ns pause = now > m->idle_since ? now - m->idle_since : 0;
+
+        m->mean_pause = (3 * m->mean_pause + TP_MIN(pause, TP_SHARE_GRACE)) / 4;
+        m->pause_left -= TP_MIN(pause, m->pause_left);
+        m->idle_since = 0;
+    }
 }
 
 /* ---- a session ---- */
@@ -209,6 +240,7 @@ tp_share_join(struct tp_share_member *m, uint32_t slot,
 {
     tp_mutex_init(&m->lock);
     m->busy_count = 1;
+    m->mean_pause = TP_SHARE_GRACE;
     if (m->share.slots == NULL || slot >= m->share.slot_count ||
         m->share.slots[slot].user >= m->share.slot_count) {
         return;
@@ -227,10 +259,12 @@ tp_share_begin(struct tp_share_member *m, tp_ns now)
 
     tp_mutex_lock(&m->lock);
     if (atomic_fetch_add(&own->depth, 1) == 0) {
-        settle_credit(m, now);
-        m->prompt = now < m->idle_since + TP_SHARE_PATIENCE;
+        end_pause(m, now);
+        settle_credit(m);
         m->busy_count = find_rivals(m, atomic_load(&own->devices), now).busy + 1;
         atomic_store(&own->busy_since, now);
+    } else {
+        m->mean_pause = 3 * m->mean_pause / 4; /* no pause before this one */
     }
     tp_mutex_unlock(&m->lock);
 }
@@ -251,7 +285,8 @@ tp_share_end(struct tp_share_member *m, tp_ns now)
     atomic_store(&own->turn_since, now);
     if (atomic_fetch_sub(&own->depth, 1) == 1) {
         atomic_store(&own->active_until, now + TP_SHARE_GRACE);
-        atomic_store(&own->keep_until, m->prompt ? now + TP_SHARE_PATIENCE : 0);
+        atomic_store(&own->keep_until,
+                     is_prompt(m) ? now + TP_MIN(m->pause_left, TP_SHARE_GRACE) : 0);
         atomic_store(&own->busy_since, 0);
         m->idle_since = now;
     }
@@ -288,13 +323,17 @@ take_turn(struct tp_share_member *m, uint32_t device, tp_ns now)
     _Atomic uint64_t *turn = &m->share.turns[device];
     uint64_t own = (uint64_t)(m->slot - m->share.slots) + 1, holder = atomic_load(turn);
 
-    if (holder == own) {
+    if (holder == own && holds(m, holder, now)) {
         return true;
     }
-    if (holds(m, holder, now) || !atomic_compare_exchange_strong(turn, &holder, own)) {
-        return false;
+    if (holder != own) {
+        if (holds(m, holder, now) ||
+            !atomic_compare_exchange_strong(turn, &holder, own)) {
+            return false;
+        }
+        atomic_store(&m->slot->turn_since, now);
     }
-    atomic_store(&m->slot->turn_since, now);
+    m->pause_left = TP_SHARE_SLICE;
     return true;
 }
 
@@ -315,7 +354,8 @@ has_to_wait(struct tp_share_member *m, const struct rivals *r, uint32_t device,
     uint64_t depth = atomic_load(&m->slot->depth);
     uint64_t mean = m->ended > 0 ? m->ended_ns / m->ended : 0;
 
-    if (atomic_load(&m->slot->virtual_ns) > r->least + TP_SHARE_SLICE) {
+    if (r->least < UINT64_MAX - TP_SHARE_SLICE &&
+        atomic_load(&m->slot->virtual_ns) > r->least + TP_SHARE_SLICE) {
         if (depth == 0) {
             give_turn(m, device);
         }
@@ -334,9 +374,11 @@ tp_share_must_wait(struct tp_share_member *m, uint32_t device, bool stalled, tp_
     r = find_rivals(m, UINT64_C(1) << device, now);
     charge(m, &r, now);
     if (atomic_load(&m->slot->depth) == 0) {
-        settle_credit(m, now);
+        end_pause(m, now);
+        settle_credit(m);
     }
     wait = r.any && has_to_wait(m, &r, device, stalled, now);
+    atomic_store(&m->slot->is_waiting, wait);
     atomic_store(&m->slot->active_until,
                  now + (wait ? TP_SHARE_WAIT_GRACE : TP_SHARE_GRACE));
     tp_mutex_unlock(&m->lock);

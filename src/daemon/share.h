@@ -6,8 +6,9 @@
  * A device with several active sessions serves them in turns. Each session has a *virtual
  * time*: its device time divided by its weight. The holder of the turn passes kernels to the
  * driver until its virtual time exceeds that of another by a slice; its kernels end, and the
- * next takes the turn. A kernel that exceeds TP_SHARE_TURN_MAX no longer excludes others:
- * then each is charged its part of the time (decision 39).
+ * next takes the turn. A session waits only for those that run kernels or wait themselves. A
+ * kernel that exceeds TP_SHARE_TURN_MAX no longer excludes others: then each is charged its
+ * part of the time (decision 39).
  *
  * An executor writes only its own slot, except for `floor` and the counters of its user.
  */
@@ -35,7 +36,8 @@ enum {
 #define TP_SHARE_WAIT_GRACE                                                            \
     (200 *                                                                             \
      TP_CLOCK_MS) /**< and after it last asked for its turn: processors are scarce */
-#define TP_SHARE_PATIENCE (1 * TP_CLOCK_MS) /**< of others between kernels of a turn */
+#define TP_SHARE_PROMPT                                                                \
+    (1 * TP_CLOCK_MS) /**< mean pause below which others wait for the next kernel */
 #define TP_SHARE_TURN_MAX (50 * TP_CLOCK_MS)
 #define TP_SHARE_DEBT (1 * TP_CLOCK_S) /**< of virtual time, at most */
 
@@ -64,6 +66,7 @@ struct tp_share_slot {
     _Atomic uint64_t launches;
     _Atomic uint64_t waits; /**< times that a kernel waited for another session */
     _Atomic uint32_t depth; /**< kernels under way that have an event */
+    _Atomic uint32_t is_waiting; /**< for its turn, until active_until */
     _Atomic uint64_t written, read; /**< [bytes] content of commands */
     _Atomic uint64_t used[TP_SHARE_AMOUNT_COUNT];
 };
@@ -71,7 +74,7 @@ struct tp_share_slot {
 /** A process's view of the page. Executors run code of clients: trust no value. */
 struct tp_share {
     struct tp_share_slot *slots; /**< NULL: no page */
-    _Atomic uint64_t *floor; /**< least virtual time of active sessions; only grows */
+    _Atomic uint64_t *floor; /**< least virtual time of those that want it; grows */
     _Atomic uint64_t *turns; /**< a device: the holder's slot + 1; 0 = free */
     _Atomic uint64_t *slots_used; /**< slots at and above it are free */
     _Atomic tp_ns *watched_until; /**< device time is counted in lone sessions, too */
@@ -98,8 +101,10 @@ struct tp_share_member {
     struct tp_share share;
     struct tp_share_slot *slot; /**< NULL: nothing is shared */
     struct tp_mutex lock; /**< leaf: charges */
-    tp_ns idle_since; /**< end of the last kernel */
-    bool prompt; /**< the kernels under way followed the ones before at once */
+    tp_ns idle_since; /**< end of the last kernel; 0 = there is a next one */
+    tp_ns mean_pause; /**< recent mean between kernels, each at most TP_SHARE_GRACE */
+    tp_ns
+        pause_left; /**< that its turn survives: a slice, and device time of the turn */
     uint32_t busy_count; /**< sessions busy at the last charge, with this one */
     uint64_t ended_ns, ended; /**< recent device time, and kernels that ended in it */
     struct tp_budget_outer outer[TP_SHARE_AMOUNT_COUNT];

@@ -13,14 +13,20 @@
 
 #include <cmocka.h>
 
+#include "base/compiler.h"
+
 enum { SLOTS = 8, STEP_NS = 50000 };
 
-/* A session that always has kernels. Its device runs those of one queue in order. */
+/* A session that always has kernels, or pauses after each. Its device runs those of one queue in
+ * order. */
 struct session {
     struct tp_share_member member;
     tp_ns kernel_ns; /* 0: its kernels never end */
+    tp_ns pause_ns; /* after each kernel; 0: it has up to 4 kernels in the driver */
     unsigned depth;
     tp_ns since; /* of the kernel that runs */
+    tp_ns ready_at; /* of the next kernel, after a pause or a wait */
+    tp_ns longest_wait;
     tp_ns used;
 };
 
@@ -64,12 +70,18 @@ run_step(struct session *s, tp_ns now)
     if (s->depth > 0 && s->kernel_ns > 0 && now >= s->since + s->kernel_ns) {
         s->used += s->kernel_ns;
         s->since = now;
+        s->ready_at = TP_MAX(s->ready_at, now + s->pause_ns);
         s->depth--;
         tp_share_end(&s->member, now);
     }
-    while (s->depth < 4 && !tp_share_must_wait(&s->member, 0, false, now)) {
+    while (s->depth < (s->pause_ns == 0 ? 4 : 1) && now >= s->ready_at) {
+        if (tp_share_must_wait(&s->member, 0, false, now)) {
+            s->longest_wait = TP_MAX(s->longest_wait, now - s->ready_at);
+            break;
+        }
         s->since = s->depth == 0 ? now : s->since;
         s->depth++;
+        s->ready_at = now;
         tp_share_begin(&s->member, now);
     }
 }
@@ -77,6 +89,9 @@ run_step(struct session *s, tp_ns now)
 static void
 run(struct session *all, size_t count, tp_ns from, tp_ns until)
 {
+    for (size_t i = 0; i < count; i++) {
+        all[i].ready_at = all[i].depth == 0 ? from : all[i].ready_at;
+    }
     for (tp_ns now = from; now < until; now += STEP_NS) {
         for (size_t i = 0; i < count; i++) {
             run_step(&all[i], now);
@@ -116,6 +131,38 @@ test_weights(void **state)
     expect_parts(1, 1, 100 * TP_CLOCK_US, 30 * TP_CLOCK_MS);
 }
 
+/* A client that waits for each kernel, and is now and then late with the next. */
+static void
+test_client_that_waits(void **state)
+{
+    struct session all[2];
+
+    join(&all[0], 1, TP_CLOCK_MS);
+    join(&all[1], 1, 20 * TP_CLOCK_MS);
+    for (tp_ns now = TP_CLOCK_S; now < 5 * TP_CLOCK_S; now += 50 * TP_CLOCK_MS) {
+        all[0].pause_ns = 100 * TP_CLOCK_US;
+        run(all, 2, now, now + 47 * TP_CLOCK_MS);
+        all[0].pause_ns = 3 * TP_CLOCK_MS;
+        run(all, 2, now + 47 * TP_CLOCK_MS, now + 50 * TP_CLOCK_MS);
+    }
+    assert_true(part_of(all, 0) > 0.45 && part_of(all, 0) < 0.55);
+}
+
+/* One with several kernels in the driver, which runs out of them now and then. */
+static void
+test_client_that_is_late(void **state)
+{
+    struct session all[2];
+
+    join(&all[0], 3, TP_CLOCK_MS);
+    join(&all[1], 1, 20 * TP_CLOCK_MS);
+    for (tp_ns now = TP_CLOCK_S; now < 5 * TP_CLOCK_S; now += 40 * TP_CLOCK_MS) {
+        run(all, 2, now, now + 40 * TP_CLOCK_MS);
+        all[0].ready_at = now + 47 * TP_CLOCK_MS; /* all have ended 3 ms before */
+    }
+    assert_true(part_of(all, 0) > 0.68 && part_of(all, 0) < 0.8);
+}
+
 static void
 test_newcomer_starts_even(void **state)
 {
@@ -129,6 +176,57 @@ test_newcomer_starts_even(void **state)
     all[0].used = 0;
     run(all, 2, 61 * TP_CLOCK_S, 63 * TP_CLOCK_S);
     assert_true(part_of(all, 0) > 0.4 && part_of(all, 0) < 0.6);
+}
+
+/* Sessions that use little of the device leave the rest to one that wants it. */
+static void
+test_pauses_of_others_are_used(void **state)
+{
+    struct session all[4];
+
+    for (size_t i = 0; i < 3; i++) {
+        join(&all[i], 1, 100 * TP_CLOCK_US);
+        all[i].pause_ns = 3 * TP_CLOCK_MS;
+    }
+    join(&all[3], 1, TP_CLOCK_MS);
+    run(all, 4, TP_CLOCK_S, 3 * TP_CLOCK_S);
+    assert_true(all[3].used > 1600 * TP_CLOCK_MS);
+    assert_true(all[0].used > 25 * TP_CLOCK_MS); /* without others 64 */
+    assert_true(all[0].longest_wait < 10 * TP_CLOCK_MS);
+    assert_true(all[3].longest_wait < 10 * TP_CLOCK_MS);
+}
+
+/* A client that waits for each short kernel over a slow link leaves the device to others. */
+static void
+test_short_kernels_of_slow_client(void **state)
+{
+    struct session all[3];
+
+    join(&all[0], 1, 50 * TP_CLOCK_US);
+    all[0].pause_ns = 700 * TP_CLOCK_US;
+    for (size_t i = 1; i < 3; i++) {
+        join(&all[i], 1, 100 * TP_CLOCK_US);
+        all[i].pause_ns = 3 * TP_CLOCK_MS;
+    }
+    run(all, 3, TP_CLOCK_S, 5 * TP_CLOCK_S);
+    assert_true(all[0].longest_wait < 3 * TP_CLOCK_MS);
+    assert_true(all[1].longest_wait < 10 * TP_CLOCK_MS);
+}
+
+/* What a session did not want before gives it no right to keep others waiting now. */
+static void
+test_pauses_are_not_saved_up(void **state)
+{
+    struct session all[2];
+
+    join(&all[0], 1, 100 * TP_CLOCK_US);
+    all[0].pause_ns = 3 * TP_CLOCK_MS;
+    join(&all[1], 1, TP_CLOCK_MS);
+    run(all, 2, TP_CLOCK_S, 6 * TP_CLOCK_S);
+    all[0].pause_ns = 0;
+    all[1].longest_wait = 0;
+    run(all, 2, 6 * TP_CLOCK_S, 7 * TP_CLOCK_S);
+    assert_true(all[1].longest_wait < 20 * TP_CLOCK_MS);
 }
 
 static void
@@ -220,7 +318,12 @@ main(void)
 #define SHARE_TEST(name) cmocka_unit_test_setup_teardown(name, open_page, close_page)
     const struct CMUnitTest tests[] = {
         SHARE_TEST(test_weights),
+        SHARE_TEST(test_client_that_waits),
+        SHARE_TEST(test_client_that_is_late),
         SHARE_TEST(test_newcomer_starts_even),
+        SHARE_TEST(test_pauses_of_others_are_used),
+        SHARE_TEST(test_short_kernels_of_slow_client),
+        SHARE_TEST(test_pauses_are_not_saved_up),
         SHARE_TEST(test_endless_kernel_excludes_none),
         SHARE_TEST(test_lost_holder),
         SHARE_TEST(test_hostile_numbers),
