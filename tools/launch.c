@@ -24,13 +24,25 @@
 enum {
     RANKS_MAX = 4096,
     HOSTS_MAX = 1024,
+    PARTS_MAX = 64,
     KILL_AFTER_S = 5,
     LISTEN_S = 2,
     SPARE_DESCRIPTORS = 128
 };
 
-struct launch_options {
+#define PARENT "TELPHER_AMPI_PARENT"
+
+/** A program and how many ranks run it. */
+struct part {
     int ranks;
+    const char *folder; /* that they run in; NULL: this one */
+    char **program;
+};
+
+struct launch_options {
+    int ranks; /* of all parts */
+    struct part parts[PARTS_MAX];
+    int part_count;
     const char *hosts[HOSTS_MAX];
     size_t host_count;
     const char *root_host, *transports;
@@ -46,15 +58,18 @@ struct rank {
 };
 
 static const char usage[] =
-    "usage: telpher launch [OPTION]... [--] PROGRAM [ARG]...\n\n"
-    "Starts PROGRAM as the ranks of a job, which find each other.\n\n";
+    "usage: telpher launch [OPTION]... [--] PROGRAM [ARG]...\n"
+    "       telpher launch [OPTION]... -- PROGRAM [ARG]... : -n N [--wdir FOLDER] -- "
+    "PROGRAM [ARG]...\n\n"
+    "Starts PROGRAM as the ranks of a job, which find each other; several programs as\n"
+    "the ranks of one job.\n\n";
 static const char tail[] =
     "\n  telpher launch -n 4 -- ./program\n"
     "  telpher launch -n 8 -H host1,host2 -- ./program    four on each\n\n"
     "Rank 0 has the standard input. The exit code is that of the first rank that\n"
     "failed, 128 + N if signal N ended it; 127 if PROGRAM is not found, 126 if it\n"
     "cannot be run. Ranks see TELPHER_RANK, TELPHER_SIZE, TELPHER_ROOT and\n"
-    "TELPHER_JOB.\n";
+    "TELPHER_JOB, and TELPHER_PART, the number of their program.\n";
 
 /* A name that begins with '-' ssh would take for an option. */
 static bool
@@ -113,6 +128,8 @@ parse_options(int argc, char **argv, struct launch_options *o)
                 "on the hosts left, at most N times; objects go on from their\n"
                 "last checkpoint",
                 &o->restarts, 0, 1000000),
+        CLI_TEXT(0, "wdir", "FOLDER", "where the program runs; else here",
+                 &o->parts[0].folder),
         CLI_FLAG(0, "shrink", "start again without the ranks that ended", &o->shrink),
         CLI_RUNS_PROGRAM,
     };
@@ -124,7 +141,83 @@ parse_options(int argc, char **argv, struct launch_options *o)
                     sizeof(options) / sizeof(options[0]));
 }
 
+/* Reads `-n N [--wdir FOLDER] -- PROGRAM [ARG]...` after a ":". @return -1 to go on, or the exit code */
+static int
+parse_part(int argc, char **argv, struct part *part)
+{
+    const struct cli_option options[] = {
+        CLI_INT('n', "ranks", "N", NULL, &part->ranks, 1, RANKS_MAX),
+        CLI_TEXT(0, "wdir", "FOLDER", NULL, &part->folder),
+        CLI_RUNS_PROGRAM,
+    };
+    int code = cli_read(argc, argv, usage, tail, options,
+                        sizeof(options) / sizeof(options[0]));
+
+    part->program = argv + optind;
+    return code;
+}
+
+/* The next ":" before an option; a program may have other ones among its arguments. */
+static char **
+find_part(char **program)
+{
+    for (; *program != NULL; program++) {
+        if (strcmp(*program, ":") == 0 && program[1] != NULL &&
+            (strcmp(program[1], "-n") == 0 || strcmp(program[1], "--ranks") == 0)) {
+            return program;
+        }
+    }
+    return NULL;
+}
+
+/* Divides the command line at each ":". @return -1 to go on, or the exit code */
+static int
+parse_parts(struct launch_options *o, char *command, char **program)
+{
+    int code = -1;
+
+    o->parts[0].ranks = o->ranks;
+    o->parts[0].program = program;
+    o->part_count = 1;
+    for (char **next = find_part(program); next != NULL && code < 0;
+         next = find_part(program)) {
+        struct part *part = &o->parts[o->part_count];
+        char **end = next + 1;
+        int argc = 1;
+
+        if (o->part_count++ == PARTS_MAX - 1) {
+            return cli_wrong("launch", "a job has at most %d programs", PARTS_MAX - 1);
+        }
+        *next = NULL;
+        while (*end != NULL) {
+            end++;
+            argc++;
+        }
+        *next = command; /* in the place of the command's own name */
+        code = parse_part(argc, next, part);
+        *next = NULL;
+        program = part->program;
+        o->ranks += part->ranks;
+    }
+    if (code < 0 && o->part_count > 1 && o->shrink) {
+        return cli_wrong("launch", "--shrink takes one program");
+    }
+    return code;
+}
+
 /* ---- starting ---- */
+
+static const struct part *
+part_of(const struct launch_options *o, long rank, int *ret_number)
+{
+    int number = 0;
+
+    while (number < o->part_count - 1 && rank >= o->parts[number].ranks) {
+        rank -= o->parts[number++].ranks;
+    }
+    *ret_number = number;
+    return &o->parts[number];
+}
 
 static const char *
 host_of(const struct launch_options *o, long rank)
@@ -134,27 +227,35 @@ host_of(const struct launch_options *o, long rank)
                : o->hosts[(size_t)rank * o->host_count / (size_t)o->ranks];
 }
 
+/* Adds NAME=value if there is a value. */
+static int
+add_variable(char *dst, size_t cap, int len, const char *name, const char *value)
+{
+    if (value == NULL || value[0] == '\0' || len <= 0 || (size_t)len >= cap) {
+        return len;
+    }
+    return len + snprintf(dst + len, cap - (size_t)len, "%s=%s\n", name, value);
+}
+
 /** The variables of a rank, one "NAME=value" a line. */
 static int
 write_variables(const struct launch_options *o, const telpher_root *root, long rank,
                 const char *root_host, char *dst, size_t cap)
 {
-    const char *folder = telpher_config_get("TELPHER_MDR_CHECKPOINT");
-    int len = snprintf(dst, cap,
-                       "TELPHER_RANK=%ld\nTELPHER_SIZE=%d\nTELPHER_ROOT=%s:%u\n"
-                       "TELPHER_ROOT_BY=launcher\nTELPHER_JOB=%s\n"
-                       "TELPHER_START_TIMEOUT=%.3fs\n",
-                       rank, o->ranks, root_host, telpher_root_port(root),
-                       telpher_root_job(root), 1e-9 * (double)o->timeout_ns);
+    int part;
+    int len;
 
-    if (o->transports != NULL && len > 0 && (size_t)len < cap) {
-        len += snprintf(dst + len, cap - (size_t)len, "TELPHER_TRANSPORTS=%s\n",
-                        o->transports);
-    }
-    if (folder != NULL && folder[0] != '\0' && len > 0 && (size_t)len < cap) {
-        len += snprintf(dst + len, cap - (size_t)len, "TELPHER_MDR_CHECKPOINT=%s\n",
-                        folder);
-    }
+    (void)part_of(o, rank, &part);
+    len = snprintf(dst, cap,
+                   "TELPHER_RANK=%ld\nTELPHER_SIZE=%d\nTELPHER_ROOT=%s:%u\n"
+                   "TELPHER_ROOT_BY=launcher\nTELPHER_JOB=%s\n"
+                   "TELPHER_START_TIMEOUT=%.3fs\nTELPHER_PART=%d\n",
+                   rank, o->ranks, root_host, telpher_root_port(root),
+                   telpher_root_job(root), 1e-9 * (double)o->timeout_ns, part);
+    len = add_variable(dst, cap, len, "TELPHER_TRANSPORTS", o->transports);
+    len = add_variable(dst, cap, len, "TELPHER_MDR_CHECKPOINT",
+                       telpher_config_get("TELPHER_MDR_CHECKPOINT"));
+    len = add_variable(dst, cap, len, PARENT, getenv(PARENT));
     return len > 0 && (size_t)len < cap ? 0 : -1;
 }
 
@@ -243,12 +344,32 @@ raise_descriptors(long ranks)
     }
 }
 
+/* In the new process. */
+static void
+exec_rank(const struct launch_options *o, long number, char *variables)
+{
+    const char *host = host_of(o, number);
+    int ignored;
+    const struct part *part = part_of(o, number, &ignored);
+
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    setrlimit(RLIMIT_NOFILE, &descriptors);
+    if (part->folder != NULL && chdir(part->folder) != 0) {
+        failure("rank %ld: cannot run in %s: %s", number, part->folder,
+                strerror(errno));
+        _exit(EXIT_CANNOT_RUN);
+    }
+    if (host_is_here(host)) {
+        exec_here(o, number, part->program, variables);
+    }
+    host_exec(host, part->program, variables);
+}
+
 static int
 start_rank(const struct launch_options *o, const telpher_root *root,
-           const char *root_host, long number, char **program, struct rank *ret_rank)
+           const char *root_host, long number, struct rank *ret_rank)
 {
     static char variables[2048];
-    const char *host = host_of(o, number);
     int out = -1;
 
     if (write_variables(o, root, number, root_host, variables, sizeof(variables) - 2) !=
@@ -262,16 +383,11 @@ start_rank(const struct launch_options *o, const telpher_root *root,
     }
     ret_rank->pid = fork();
     if (ret_rank->pid == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGTERM);
-        setrlimit(RLIMIT_NOFILE, &descriptors);
         if (out >= 0) {
             dup2(out, STDOUT_FILENO);
             dup2(out, STDERR_FILENO);
         }
-        if (host_is_here(host)) {
-            exec_here(o, number, program, variables);
-        }
-        host_exec(host, program, variables);
+        exec_rank(o, number, variables);
     }
     if (out >= 0) {
         close(out);
@@ -334,14 +450,17 @@ count_ended(int code, bool ending)
  *  that was not ours: that rank may have ended before the one that was seen first.
  *  @return its exit code as a shell gives it */
 static int
-take_ended(struct rank *ranks, long count, pid_t pid, int status, const char *program,
-           bool ending, telpher_root *root)
+take_ended(const struct launch_options *o, struct rank *ranks, long count, pid_t pid,
+           int status, bool ending, telpher_root *root)
 {
     int code =
         WIFSIGNALED(status) ? EXIT_SIGNAL + WTERMSIG(status) : WEXITSTATUS(status);
 
     for (long r = 0; r < count; r++) {
         if (ranks[r].pid == pid) {
+            int ignored;
+            const char *program = part_of(o, r, &ignored)->program[0];
+
             ranks[r].pid = 0;
             telpher_root_rank_ended(root, (uint32_t)r);
             if (!count_ended(code, ending) && ending) {
@@ -417,7 +536,7 @@ end_others(const struct launch_options *o, struct rank *ranks, long count, bool 
 /** Waits for all. When one fails the others are told to end, and killed if they do not. */
 static int
 wait_all(const struct launch_options *o, struct rank *ranks, long count,
-         const char *program, telpher_root *root)
+         telpher_root *root)
 {
     enum ending ending = RUNS;
     int code = 0;
@@ -427,8 +546,7 @@ wait_all(const struct launch_options *o, struct rank *ranks, long count,
         pid_t pid = waitpid(-1, &status, 0);
 
         if (pid > 0) {
-            failed =
-                take_ended(ranks, count, pid, status, program, ending != RUNS, root);
+            failed = take_ended(o, ranks, count, pid, status, ending != RUNS, root);
             code = code != 0 || ending != RUNS ? code : failed;
         }
         if (taken_signal != 0 && taken_signal != SIGALRM && ending != TOLD) {
@@ -446,7 +564,7 @@ wait_all(const struct launch_options *o, struct rank *ranks, long count,
 }
 
 static int
-run_job(const struct launch_options *o, char **program)
+run_job(const struct launch_options *o)
 {
     static struct rank ranks[RANKS_MAX];
     char name[256] = "127.0.0.1";
@@ -466,14 +584,14 @@ run_job(const struct launch_options *o, char **program)
     }
     while (code == 0 && started < o->ranks) {
         code = start_rank(o, root, o->root_host != NULL ? o->root_host : name, started,
-                          program, &ranks[started]);
+                          &ranks[started]);
         started += code == 0;
     }
     if (code != 0) {
         signal_all(ranks, started, SIGTERM);
         alarm(KILL_AFTER_S);
     }
-    started = wait_all(o, ranks, started, program[0], root);
+    started = wait_all(o, ranks, started, root);
     telpher_root_stop(root);
     return code != 0 ? code : (int)started;
 }
@@ -545,14 +663,15 @@ starts_again(struct launch_options *o, int code)
     return true;
 }
 
-/* Ranks that share a core would wait for each other, so too many ranks are not bound. */
+/* Ranks that share a core would wait for each other, so too many ranks are not bound.
+ * @return -1, or the exit status */
 static int
 check_bind(struct launch_options *o)
 {
     int cores = bind_count_cores();
 
     if (!o->bind) {
-        return 0;
+        return -1;
     }
     if (is_far(o)) {
         return cli_wrong("launch",
@@ -563,11 +682,11 @@ check_bind(struct launch_options *o)
         failure("%d ranks on %d cores are not bound", o->ranks, cores);
         o->bind = false;
     }
-    return 0;
+    return -1;
 }
 
 static int
-launch(struct launch_options *o, char **program)
+launch(struct launch_options *o)
 {
     char folder[64] = "";
     int code = 0;
@@ -581,7 +700,7 @@ launch(struct launch_options *o, char **program)
     }
     set_signals();
     do {
-        code = run_job(o, program);
+        code = run_job(o);
     } while (starts_again(o, code));
     checkpoint_folder_remove(folder);
     for (size_t i = 0; i < o->host_count && folder[0] != '\0'; i++) {
@@ -608,6 +727,15 @@ command_launch(int argc, char **argv)
     if (o.ranks == 0) {
         o.ranks = o.host_count != 0 ? (int)o.host_count : 1;
     }
-    code = check_bind(&o);
-    return code != 0 ? code : launch(&o, argv + optind);
+    code = parse_parts(&o, argv[0], argv + optind);
+    if (code < 0) {
+        code = check_bind(&o);
+    }
+    if (code >= 0) {
+        return code;
+    }
+    if (getenv(PARENT) != NULL) { /* the process that called MPI_Comm_spawn */
+        prctl(PR_SET_PDEATHSIG, SIGTERM);
+    }
+    return launch(&o);
 }

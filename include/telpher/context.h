@@ -150,6 +150,8 @@ TELPHER_CALL telpher_status telpher_context_at_end(telpher_context *ctx,
 TELPHER_CALL uint32_t telpher_context_rank(const telpher_context *ctx);
 /** Number of processes in the job. Since: 0.1. */
 TELPHER_CALL uint32_t telpher_context_size(const telpher_context *ctx);
+/** Random number of the job, the same in all its processes. Since: 0.1. */
+TELPHER_CALL uint64_t telpher_context_job(const telpher_context *ctx);
 /** Number of this process among those of the job on this machine. Since: 0.1. */
 TELPHER_CALL uint32_t telpher_context_local_rank(const telpher_context *ctx);
 /** Number of processes of the job on this machine. Since: 0.1. */

@@ -29,6 +29,7 @@ struct tp_ampi_rank;
 struct tp_ampi_mail;
 struct tp_ampi_mails;
 struct tp_ampi_request;
+struct tp_ampi_route;
 
 /* ---- handles (handle.c) ---- */
 
@@ -84,7 +85,7 @@ struct tp_ampi_group {
     int handle; /**< 0: the program has none yet */
     unsigned refs;
     int size, rank; /**< rank of the process that has it, or MPI_UNDEFINED */
-    uint32_t world[]; /**< ranks in the world */
+    uint32_t world[]; /**< ranks in the world; above: tp_ampi_world_of() */
 };
 
 /** Takes a group of @p size ranks, with one reference. @return NULL: no memory */
@@ -117,6 +118,7 @@ struct tp_ampi_comm {
     int rank, size;
     struct tp_ampi_group
         *peers; /**< whom messages go to: the group, or the remote one */
+    struct tp_ampi_route *routes; /**< by rank of peers; NULL: all are of this job */
     struct tp_ampi_comm *local; /**< of an intercommunicator: that of the own group */
     uint32_t
         context; /**< of point to point; the next ones are those of the other lanes */
@@ -142,11 +144,21 @@ int tp_ampi_comm_create(struct tp_ampi_rank *owner, struct tp_ampi_group *group,
                         struct tp_ampi_comm **ret);
 /** Drops a use; the last frees it. */
 void tp_ampi_comm_unref(struct tp_ampi_comm *comm);
+/** The context of a new communicator. Where ranks of several jobs are in it, each rank has its
+ *  own one. */
+struct tp_ampi_agreed {
+    uint32_t context; /**< of the calling rank */
+    uint32_t *
+        all; /**< by rank of the communicator that agreed; to be freed. NULL: all the same */
+};
+
+/** A context that no other rank of the job chooses, and this one once. 0: there are no more */
+uint32_t tp_ampi_comm_propose(struct tp_ampi_rank *rank);
 /** Agrees with the members of @p group, which are all in @p comm, on a new context: its first
- *  member chooses.
+ *  member chooses, or each its own.
  *  @param tag  of the messages, which are collective ones of @p comm */
 int tp_ampi_comm_agree(struct tp_ampi_comm *comm, const struct tp_ampi_group *group,
-                       int tag, uint32_t *ret_context);
+                       int tag, struct tp_ampi_agreed *ret);
 /**
  * Gathers @p len bytes of each member of @p group, in its order, at all of them.
  * @param tag  of the messages, which are collective ones of @p comm
@@ -163,6 +175,8 @@ int tp_ampi_comm_dup(struct tp_ampi_comm *comm, struct tp_ampi_comm **ret);
 int tp_ampi_comm_split(struct tp_ampi_comm *comm, int color, int key, MPI_Comm *ret);
 /** Returns when all ranks have called it. */
 int tp_ampi_comm_meet(struct tp_ampi_comm *comm);
+/** Destroys the handle, and drops its use. */
+void tp_ampi_comm_discard(struct tp_ampi_comm *comm);
 /** Rank in @p comm of a rank of the world, or MPI_UNDEFINED. */
 int tp_ampi_comm_rank_of(const struct tp_ampi_comm *comm, uint32_t world);
 
@@ -173,6 +187,7 @@ struct tp_ampi_rank {
     struct tp_ampi_comm *comm_world, *comm_self;
     struct tp_ampi_mails *mails; /**< by the rank of the world that chose the context */
     uint32_t contexts; /**< that it chose */
+    MPI_Comm parent; /**< with the job that started this one, or MPI_COMM_NULL */
     struct tp_ampi_f90 *f90_types; /**< type_f90.c */
     void *bsend; /**< attached buffer */
     size_t bsend_bytes, bsend_used;

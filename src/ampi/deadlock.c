@@ -248,8 +248,9 @@ tp_ampi_idle(void)
         idle_times = 0;
     }
     idle_times++;
-    if (!is_idle() || tp_ampi.over) {
-        return;
+    if (!is_idle() || tp_ampi.over || tp_ampi.connecting != 0 ||
+        !tp_list_is_empty(&tp_ampi.bridges)) {
+        return; /* another job may send */
     }
     if (!has_reported || !is_same(reported, now)) {
         has_reported = true;
@@ -272,7 +273,8 @@ tp_ampi_on_idle(uint32_t process, const struct tp_ampi_envelope *env, const void
         learn(process, state, env->id != 0);
         break;
     case TP_AMPI_ASK:
-        if (is_idle()) {
+        if (is_idle() && tp_ampi.connecting == 0 &&
+            tp_list_is_empty(&tp_ampi.bridges)) {
             report(true);
         }
         break;

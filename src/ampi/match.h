@@ -146,6 +146,13 @@ struct tp_ampi_place {
     uint32_t process, local;
 };
 
+/** How messages reach a rank of a communicator that has ranks of several jobs. */
+struct tp_ampi_route {
+    struct tp_ampi_place place;
+    uint32_t context; /**< that the rank has for the communicator */
+    struct tp_ampi_bridge *bridge; /**< NULL: a rank of this job */
+};
+
 /* ---- match.c ---- */
 
 /** The queues of a context, made if the rank has not used it. NULL: no memory */
@@ -176,7 +183,8 @@ void tp_ampi_take_local(struct tp_ampi_request *req, struct tp_ampi_request *sen
                         int source);
 /** Starts a receive that is set up. */
 void tp_ampi_post(struct tp_ampi_request *req);
-/** Handler of messages, for telpher_msg. */
+/** Handler of messages, for telpher_msg. @param user  number of the process that is the
+ *  context's rank 0 */
 void tp_ampi_on_message(telpher_context *ctx, telpher_msg *msg, void *user);
 
 /* ---- send.c ---- */
@@ -200,6 +208,8 @@ telpher_channel *tp_ampi_channel_get(uint32_t process, uint32_t id);
 void tp_ampi_channel_release(uint32_t process, uint32_t id, bool now);
 /** The sender may use it again. @return its synchronous send, or NULL */
 struct tp_ampi_request *tp_ampi_channel_released(uint32_t process, uint32_t id);
+/** Forgets the channels of @p count processes from @p first on, whose context is gone. */
+void tp_ampi_channels_drop(uint32_t first, uint32_t count);
 void tp_ampi_channels_fini(void);
 
 /* ---- request.c ---- */

@@ -9,6 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "ampi/dynamic/dynamic.h"
 #include "ampi/move/move.h"
 #include "base/alloc.h"
 #include "base/os/clock.h"
@@ -68,6 +69,7 @@ tp_ampi_check_peers(void)
             tp_ampi_abort(1);
         }
     }
+    tp_ampi_check_spawned();
 }
 
 /* Waits a moment. telpher_progress_wait() reads the clock, which takes as long as a message. */
@@ -162,6 +164,18 @@ take_arrivals(void)
     return count;
 }
 
+/* Sleeps for the job's own context; the others have none that wakes this process. */
+static void
+nap_for_bridges(void)
+{
+    static unsigned naps;
+
+    (void)telpher_progress_sleep(tp_ampi.ctx, NAP_NS);
+    if (++naps % NAPS == 0) {
+        tp_ampi_check_peers();
+    }
+}
+
 void
 tp_ampi_turn(bool may_sleep)
 {
@@ -175,12 +189,17 @@ tp_ampi_turn(bool may_sleep)
         run_lights();
         ran = true;
     }
+    if (tp_unlikely(!tp_list_is_empty(&tp_ampi.bridges))) {
+        ran |= tp_ampi_bridges_progress();
+    }
     if (tp_unlikely(tp_ampi.multiple)) {
         pass_lock(take_arrivals() == 0 && !ran && may_sleep);
     } else if (ran || !may_sleep || any_ready()) {
         (void)take_arrivals();
     } else if (poll()) {
         return;
+    } else if (!tp_list_is_empty(&tp_ampi.bridges)) {
+        nap_for_bridges();
     } else if (telpher_progress_wait(tp_ampi.ctx, TP_AMPI_IDLE_NS) ==
                TELPHER_ERR_TIMEOUT) {
         tp_ampi_check_peers();
@@ -340,6 +359,7 @@ init_rank(struct tp_ampi_rank *rank, struct tp_ampi_heap *heap, uint32_t world,
     rank->world = world;
     rank->local = local;
     rank->contexts = CONTEXT_FIRST;
+    rank->parent = MPI_COMM_NULL;
     rank->mails =
         tp_alloc_array(tp_ampi.world_size, sizeof(*rank->mails), "MPI contexts");
     if (rank->mails == NULL) {
@@ -420,6 +440,26 @@ start_lights(void)
                           tp_ampi.settings.stack_bytes) == TELPHER_OK;
 }
 
+bool
+tp_ampi_ends_add(telpher_context *ctx)
+{
+    uint32_t first = tp_ampi.end_count, size = telpher_context_size(ctx);
+    struct tp_ampi_heap *heap = tp_ampi_heap_use(NULL);
+    struct tp_ampi_end *ends =
+        tp_realloc_array(tp_ampi.ends, first + size, sizeof(*ends), "MPI processes");
+
+    (void)tp_ampi_heap_use(heap);
+    if (ends == NULL) {
+        return false;
+    }
+    for (uint32_t i = 0; i < size; i++) {
+        ends[first + i] = (struct tp_ampi_end){.ctx = ctx, .rank = i};
+    }
+    tp_ampi.ends = ends;
+    tp_ampi.end_count = first + size;
+    return true;
+}
+
 static bool
 make_ranks(void)
 {
@@ -432,12 +472,11 @@ make_ranks(void)
     if (!place_ranks()) {
         return false;
     }
-    tp_ampi.eager_max =
-        tp_alloc_array(tp_ampi.processes, sizeof(*tp_ampi.eager_max), "MPI ranks");
-    if (tp_ampi.eager_max == NULL || !init_ranks()) {
+    if (!tp_ampi_ends_add(tp_ampi.ctx) || !init_ranks()) {
         return false;
     }
     tp_list_init(&tp_ampi.urgent);
+    tp_list_init(&tp_ampi.bridges);
     tp_list_init(&tp_ampi.starved);
     tp_list_init(&tp_ampi.sending);
     return start_lights();
@@ -502,6 +541,7 @@ tp_ampi_process_stop(void)
         tp_ampi_mails_fini(tp_ampi.ranks[i]);
         tp_ampi_f90_types_fini(tp_ampi.ranks[i]);
     }
+    tp_ampi_bridges_fini();
     tp_ampi_channels_fini();
     telpher_context_destroy(tp_ampi.ctx);
     tp_ampi.ctx = NULL;
@@ -528,6 +568,7 @@ tp_ampi_abort(int code)
     if (tp_ampi.ctx != NULL) {
         (void)telpher_progress(tp_ampi.ctx);
     }
+    tp_ampi_bridges_abort(&env);
     tp_ampi_exit(code != 0 ? code : 1);
 }
 

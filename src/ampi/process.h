@@ -27,6 +27,13 @@ struct tp_ampi_settings {
     bool migrate;
 };
 
+/** The other end of messages: a process of this job, or one of another job. */
+struct tp_ampi_end {
+    telpher_context *ctx; /**< that reaches it; NULL: none any more */
+    uint32_t rank; /**< in that context */
+    size_t eager_max; /**< [bytes] of data; 0 = not known yet */
+};
+
 struct tp_ampi_process {
     telpher_context *ctx; /**< NULL: not started */
     bool over, multiple; /**< MPI_Finalize was called; MPI_THREAD_MULTIPLE */
@@ -39,7 +46,10 @@ struct tp_ampi_process {
     struct tp_ampi_place *places; /**< of the ranks of the world */
     struct tp_ampi_rank **ranks; /**< of this process */
     struct tp_ampi_rank *acting; /**< outside of light threads: the first */
-    size_t *eager_max; /**< [bytes] of data, by process; 0 = not known yet */
+    struct tp_ampi_end *ends; /**< by process: those of this job, then of others */
+    uint32_t end_count;
+    struct tp_list bridges; /**< contexts shared with other jobs: dynamic/ */
+    uint32_t connecting; /**< calls that connect jobs, under way */
     struct tp_lights lights;
     uint32_t live; /**< virtual ranks whose main() has not returned */
     uint32_t collectives_max; /**< that run on light threads, for each rank */
@@ -65,6 +75,8 @@ struct tp_ampi_process {
 
 extern struct tp_ampi_process tp_ampi;
 
+/** Adds the processes of a context to tp_ampi.ends. @return false: no memory */
+bool tp_ampi_ends_add(telpher_context *ctx);
 /** Joins the job. @param ranks  of the world; 0: one a process. Reports errors itself. */
 bool tp_ampi_process_start(uint32_t ranks);
 /** Leaves the job. */

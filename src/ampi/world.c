@@ -7,6 +7,7 @@
 #include <telpher/telpher.h>
 
 #include "ampi/attribute.h"
+#include "ampi/dynamic/dynamic.h"
 #include "ampi/process.h"
 #include "base/os/clock.h"
 
@@ -42,7 +43,7 @@ start(int required)
     }
     rank->initialized = true;
     tp_ampi_set_threads(required);
-    return MPI_SUCCESS;
+    return tp_ampi_meet_parent(rank);
 }
 
 int
@@ -103,15 +104,6 @@ PMPI_Finalize(void)
     return MPI_SUCCESS;
 }
 TP_MPI_NAME(Finalize);
-
-/* No process is spawned by another: MPI_Comm_spawn is missing. */
-int
-PMPI_Comm_get_parent(MPI_Comm *parent)
-{
-    *parent = MPI_COMM_NULL;
-    return MPI_SUCCESS;
-}
-TP_MPI_NAME(Comm_get_parent);
 
 int
 PMPI_Query_thread(int *provided)

@@ -69,6 +69,7 @@ typedef struct MPI_Status {
 #define MPI_STATUSES_IGNORE ((MPI_Status *)0)
 #define MPI_ERRCODES_IGNORE ((int *)0)
 #define MPI_ARGV_NULL ((char **)0)
+#define MPI_ARGVS_NULL ((char ***)0)
 
 #define MPI_BOTTOM ((void *)0)
 #define MPI_IN_PLACE ((void *)(intptr_t)-1)
@@ -213,6 +214,7 @@ typedef MPI_Comm_errhandler_function MPI_Comm_errhandler_fn;
 #endif
 
 #include "mpi_collective.h"
+#include "mpi_dynamic.h"
 #include "mpi_fortran.h"
 #include "mpi_objects.h"
 #include "mpi_partitioned.h"

@@ -25,7 +25,6 @@ TELPHER_MPI_CALL(int, Get_version, (int *version, int *subversion));
 TELPHER_MPI_CALL(int, Get_library_version, (char *version, int *length));
 TELPHER_MPI_CALL(int, Pcontrol, (const int level, ...));
 
-TELPHER_MPI_CALL(int, Comm_get_parent, (MPI_Comm * parent));
 TELPHER_MPI_CALL(int, Comm_rank, (MPI_Comm comm, int *rank));
 TELPHER_MPI_CALL(int, Comm_size, (MPI_Comm comm, int *size));
 TELPHER_MPI_CALL(int, Comm_compare, (MPI_Comm one, MPI_Comm other, int *result));

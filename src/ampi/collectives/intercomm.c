@@ -7,6 +7,7 @@
 
 #include <string.h>
 
+#include "ampi/dynamic/dynamic.h"
 #include "ampi/process.h"
 #include "ampi/topology.h"
 #include "base/alloc.h"
@@ -15,122 +16,195 @@ enum {
     TAG_BETWEEN = TP_AMPI_TAG_OWN + 0x30000 /* and the program's tag, 16 bits of it */
 };
 
-/* How both groups talk: `peer` is the communicator that both leaders are in. */
-struct line {
-    struct tp_ampi_comm *local, *peer;
-    int leader, remote_leader, tag;
-};
-
-static struct line
+static struct tp_ampi_line
 line_of(struct tp_ampi_comm *inter)
 {
-    return (struct line){.local = inter->local, .peer = inter, .tag = TAG_BETWEEN};
+    return (struct tp_ampi_line){
+        .local = inter->local, .peer = inter, .inter = inter, .tag = TAG_BETWEEN};
 }
 
-/* The leader sends to the rest of its group. */
-static int
-spread(const struct line *line, void *data, size_t len)
+int
+tp_ampi_root_tells(struct tp_ampi_comm *comm, int root, void *data, size_t len)
 {
-    struct tp_ampi_comm *local = line->local;
     int error = MPI_SUCCESS;
 
-    if (local->rank != line->leader) {
-        return tp_ampi_recv(local, true, data, len, MPI_BYTE, line->leader, TAG_BETWEEN,
+    if (comm->rank != root) {
+        return tp_ampi_recv(comm, true, data, len, MPI_BYTE, root, TAG_BETWEEN,
                             MPI_STATUS_IGNORE);
     }
-    for (int i = 0; i < local->size && error == MPI_SUCCESS; i++) {
-        if (i != line->leader) {
-            error = tp_ampi_send(local, true, data, len, MPI_BYTE, i, TAG_BETWEEN);
+    for (int i = 0; i < comm->size && error == MPI_SUCCESS; i++) {
+        if (i != root) {
+            error = tp_ampi_send(comm, true, data, len, MPI_BYTE, i, TAG_BETWEEN);
         }
     }
     return error;
 }
 
-/* Leaders swap @p len bytes for as many of the other's. */
-static int
-swap(const struct line *line, const void *mine, size_t len, void *theirs,
-     size_t their_len)
+int
+tp_ampi_line_swap(const struct tp_ampi_line *line, const void *mine, size_t len,
+                  void *theirs, size_t their_len)
 {
-    return line->local->rank != line->leader
-               ? MPI_SUCCESS
+    if (line->local->rank != line->leader) {
+        return MPI_SUCCESS;
+    }
+    return line->socket != NULL
+               ? tp_ampi_socket_swap(*line->socket, mine, len, theirs, their_len)
                : tp_ampi_sendrecv(line->peer, true, mine, len, MPI_BYTE,
                                   line->remote_leader, line->tag, theirs, their_len,
                                   MPI_BYTE, line->remote_leader, line->tag,
                                   MPI_STATUS_IGNORE);
 }
 
-/* Gives the other group's bytes to all of this one, which has the same @p mine everywhere.
- * @param ret  to be freed, also with an error */
-static int
-exchange(const struct line *line, const void *mine, size_t len, void **ret,
-         size_t *ret_len)
+int
+tp_ampi_line_exchange(const struct tp_ampi_line *line, const void *mine, size_t len,
+                      void **ret, size_t *ret_len)
 {
-    uint64_t own = len, theirs = 0;
-    int error = swap(line, &own, sizeof(own), &theirs, sizeof(theirs));
+    uint64_t own = len, head[2] = {MPI_SUCCESS, 0};
+    int error;
 
     *ret = NULL;
-    if (error == MPI_SUCCESS) {
-        error = spread(line, &theirs, sizeof(theirs));
-    }
+    head[0] =
+        (uint64_t)tp_ampi_line_swap(line, &own, sizeof(own), &head[1], sizeof(head[1]));
+    error = tp_ampi_root_tells(line->local, line->leader, head,
+                               sizeof(head)); /* a socket may be closed */
+    error = error == MPI_SUCCESS ? (int)head[0] : error;
     if (error != MPI_SUCCESS) {
         return error;
     }
-    *ret_len = (size_t)theirs;
+    *ret_len = (size_t)head[1];
     *ret = tp_malloc(TP_MAX(*ret_len, 1u), "MPI intercommunicator");
     if (*ret == NULL) {
         return MPI_ERR_NO_MEM;
     }
-    error = swap(line, mine, len, *ret, *ret_len);
-    return error == MPI_SUCCESS ? spread(line, *ret, *ret_len) : error;
+    error = tp_ampi_line_swap(line, mine, len, *ret, *ret_len);
+    return error == MPI_SUCCESS
+               ? tp_ampi_root_tells(line->local, line->leader, *ret, *ret_len)
+               : error;
 }
 
 /* ---- groups and contexts ---- */
 
-/* Description of a group; its ranks in the world follow. */
+/* Description of a group; its members follow. */
 struct sheet {
+    struct tp_ampi_name first; /* of the whole group */
     uint32_t context;
     int32_t high;
 };
 
+struct member {
+    uint32_t number; /* number_of() */
+    uint32_t context; /* that this rank has */
+};
+
+/* The other group, and the contexts of a new communicator. */
+struct meeting {
+    struct tp_ampi_agreed own;
+    struct tp_ampi_group *remote;
+    uint32_t *contexts; /* of its ranks; those of one job have own.context */
+    bool is_first; /* the own group comes first where both say the same */
+    bool high; /* of the other group */
+};
+
+/* A rank of the own group, as the other group knows it. */
+static uint32_t
+number_of(const struct tp_ampi_line *line, uint32_t world)
+{
+    return line->inter != NULL ? (uint32_t)tp_ampi_comm_rank_of(line->inter, world)
+                               : world;
+}
+
+static void
+end_meeting(struct meeting *m)
+{
+    tp_free(m->own.all);
+    tp_free(m->contexts);
+    tp_ampi_group_unref(m->remote);
+    *m = (struct meeting){.remote = NULL};
+}
+
+static struct sheet *
+write_sheet(const struct tp_ampi_line *line, const struct tp_ampi_group *members,
+            bool high, const struct tp_ampi_agreed *own, size_t *ret_len)
+{
+    size_t len = sizeof(struct sheet) + (size_t)members->size * sizeof(struct member);
+    struct sheet *sheet = tp_zalloc(len, "MPI intercommunicator");
+    struct member *member = (struct member *)(void *)(sheet + 1);
+
+    if (sheet == NULL) {
+        return NULL;
+    }
+    sheet->first = tp_ampi_name_of(line->local->group->world[0]);
+    sheet->context = own->context;
+    sheet->high = high;
+    for (int i = 0; i < members->size; i++) {
+        uint32_t world = members->world[i];
+
+        member[i].number = number_of(line, world);
+        member[i].context = own->all != NULL
+                                ? own->all[tp_ampi_comm_rank_of(line->local, world)]
+                                : own->context;
+    }
+    *ret_len = len;
+    return sheet;
+}
+
+static int
+read_sheet(const struct tp_ampi_line *line, const struct sheet *theirs, size_t len,
+           const struct tp_ampi_name *own, struct meeting *ret)
+{
+    const struct member *member = (const struct member *)(const void *)(theirs + 1);
+    int count = (int)((len - sizeof(*theirs)) / sizeof(*member));
+
+    ret->remote = tp_ampi_group_create(count);
+    ret->contexts = tp_alloc_array((size_t)count, sizeof(uint32_t), "MPI contexts");
+    if (ret->remote == NULL || ret->contexts == NULL) {
+        return MPI_ERR_NO_MEM;
+    }
+    for (int i = 0; i < count; i++) {
+        ret->remote->world[i] = line->inter != NULL
+                                    ? line->inter->peers->world[member[i].number]
+                                    : member[i].number;
+        ret->contexts[i] = member[i].context;
+    }
+    if (line->inter == NULL || line->inter->routes == NULL) {
+        ret->own.context = TP_MAX(ret->own.context, theirs->context);
+    }
+    ret->is_first = tp_ampi_name_compare(own, &theirs->first) < 0;
+    ret->high = theirs->high != 0;
+    return MPI_SUCCESS;
+}
+
 /*
- * Both groups agree on a context and learn each other's members.
+ * Both groups agree on contexts and learn each other's members.
  * @param members  of the own group; any of them, also of a subset
- * @param ret_remote  members of the other, ret_high  what it says
+ * @param ret  for end_meeting(), also with an error
  */
 static int
-meet(const struct line *line, const struct tp_ampi_group *members, int high,
-     uint32_t *ret_context, struct tp_ampi_group **ret_remote, int *ret_high)
+meet(const struct tp_ampi_line *line, const struct tp_ampi_group *members, bool high,
+     struct meeting *ret)
 {
-    size_t ranks = (size_t)members->size * sizeof(members->world[0]), len = 0;
-    struct sheet *mine = tp_zalloc(sizeof(*mine) + ranks, "MPI intercommunicator");
-    struct sheet *theirs = NULL;
-    int error = MPI_ERR_NO_MEM, count;
+    struct sheet *mine = NULL, *theirs = NULL;
+    size_t len = 0;
+    int error;
 
-    if (mine != NULL) {
-        memcpy(mine + 1, members->world, ranks);
-        mine->high = high;
-        error = tp_ampi_comm_agree(line->local, line->local->group, TAG_BETWEEN,
-                                   &mine->context);
+    *ret = (struct meeting){.remote = NULL};
+    error = tp_ampi_comm_agree(line->local, line->local->group, TAG_BETWEEN, &ret->own);
+    if (error == MPI_SUCCESS) {
+        mine = write_sheet(line, members, high, &ret->own, &len);
+        error = mine != NULL ? MPI_SUCCESS : MPI_ERR_NO_MEM;
     }
     if (error == MPI_SUCCESS) {
-        error = exchange(line, mine, sizeof(*mine) + ranks, (void **)&theirs, &len);
+        error = tp_ampi_line_exchange(line, mine, len, (void **)&theirs, &len);
     }
     if (error == MPI_SUCCESS) {
-        count = (int)((len - sizeof(*theirs)) / sizeof(uint32_t));
-        *ret_remote = tp_ampi_group_create(count);
-        error = *ret_remote != NULL ? MPI_SUCCESS : MPI_ERR_NO_MEM;
-    }
-    if (error == MPI_SUCCESS) {
-        memcpy((*ret_remote)->world, theirs + 1, (size_t)count * sizeof(uint32_t));
-        *ret_context = TP_MAX(mine->context, theirs->context);
-        *ret_high = theirs->high;
+        error = read_sheet(line, theirs, len, &mine->first, ret);
     }
     tp_free(mine);
     tp_free(theirs);
     return error;
 }
 
-/* Takes the communicator of the own group and the other group, also with an error. */
+/* Takes the communicator of the own group, and a reference to the other group. */
 static int
 make(struct tp_ampi_comm *local, struct tp_ampi_group *remote, uint32_t context,
      const struct tp_ampi_comm *parent, struct tp_ampi_comm **ret)
@@ -140,38 +214,73 @@ make(struct tp_ampi_comm *local, struct tp_ampi_group *remote, uint32_t context,
     local->group->refs++;
     error = tp_ampi_comm_create(local->owner, local->group, context, parent, ret);
     if (error != MPI_SUCCESS) {
-        tp_ampi_group_unref(remote);
-        tp_ampi_handle_destroy(local->handle);
-        tp_ampi_comm_unref(local);
+        tp_ampi_comm_discard(local);
         return error;
     }
+    remote->refs++;
     (*ret)->peers = remote;
     (*ret)->local = local;
     return MPI_SUCCESS;
 }
 
 int
+tp_ampi_intercomm_make(struct tp_ampi_comm *of, struct tp_ampi_group *remote,
+                       uint32_t context, struct tp_ampi_comm **ret)
+{
+    struct tp_ampi_comm *local;
+    int error = tp_ampi_comm_dup(of, &local);
+
+    if (error != MPI_SUCCESS) {
+        return error;
+    }
+    tp_ampi_topology_unref(local->topology);
+    local->topology = NULL;
+    return make(local, remote, context, of, ret);
+}
+
+/* Takes `local`. @param contexts  of the ranks of remote */
+static int
+make_like(struct tp_ampi_comm *inter, struct tp_ampi_comm *local,
+          struct tp_ampi_group *remote, const struct meeting *m,
+          const uint32_t *contexts, struct tp_ampi_comm **ret)
+{
+    int error = make(local, remote, m->own.context, inter, ret);
+
+    if (error != MPI_SUCCESS || inter->routes == NULL) {
+        return error;
+    }
+    error = tp_ampi_routes_make(*ret, inter);
+    for (int i = 0; i < remote->size && error == MPI_SUCCESS; i++) {
+        (*ret)->routes[i].context = contexts[i];
+    }
+    if (error != MPI_SUCCESS) {
+        tp_ampi_comm_discard(*ret);
+    }
+    return error;
+}
+
+int
 tp_ampi_intercomm_dup(struct tp_ampi_comm *inter, struct tp_ampi_comm **ret)
 {
-    const struct line line = line_of(inter);
+    const struct tp_ampi_line line = line_of(inter);
     struct tp_ampi_comm *local;
-    struct tp_ampi_group *remote;
-    uint32_t context;
-    int high, error = meet(&line, inter->group, 0, &context, &remote, &high);
+    struct meeting m;
+    int error = meet(&line, inter->group, false, &m);
 
     if (error == MPI_SUCCESS) {
         error = tp_ampi_comm_dup(inter->local, &local);
-        if (error != MPI_SUCCESS) {
-            tp_ampi_group_unref(remote);
-        }
     }
-    return error == MPI_SUCCESS ? make(local, remote, context, inter, ret) : error;
+    if (error == MPI_SUCCESS) {
+        error = make_like(inter, local, m.remote, &m, m.contexts, ret);
+    }
+    end_meeting(&m);
+    return error;
 }
 
 /* @param local_handle  of the members' part of the own group, which it takes. NULL: not a member */
 static int
 finish(struct tp_ampi_comm *inter, MPI_Comm local_handle, struct tp_ampi_group *remote,
-       uint32_t context, MPI_Comm *ret)
+       const struct meeting *m, const uint32_t *contexts, MPI_Comm *ret)
 {
     struct tp_ampi_comm *local = NULL, *comm;
     int error;
@@ -181,14 +290,12 @@ finish(struct tp_ampi_comm *inter, MPI_Comm local_handle, struct tp_ampi_group *
         local = tp_ampi_comm_get(local_handle);
     }
     if (local == NULL || remote->size == 0) {
-        tp_ampi_group_unref(remote);
         if (local != NULL) {
-            tp_ampi_handle_destroy(local->handle);
-            tp_ampi_comm_unref(local);
+            tp_ampi_comm_discard(local);
         }
         return MPI_SUCCESS;
     }
-    error = make(local, remote, context, inter, &comm);
+    error = make_like(inter, local, remote, m, contexts, &comm);
     if (error == MPI_SUCCESS) {
         *ret = comm->handle;
     }
@@ -199,41 +306,38 @@ int
 tp_ampi_intercomm_create_of(struct tp_ampi_comm *inter,
                             const struct tp_ampi_group *group, MPI_Comm *ret)
 {
-    const struct line line = line_of(inter);
-    struct tp_ampi_group *remote;
+    const struct tp_ampi_line line = line_of(inter);
+    struct meeting m;
     MPI_Comm local;
-    uint32_t context;
-    int high, error = meet(&line, group, 0, &context, &remote, &high);
+    int error = meet(&line, group, false, &m);
 
-    if (error != MPI_SUCCESS) {
-        return error;
+    if (error == MPI_SUCCESS) {
+        error = tp_ampi_comm_create_of(inter->local, group, &local);
     }
-    error = tp_ampi_comm_create_of(inter->local, group, &local);
-    if (error != MPI_SUCCESS) {
-        tp_ampi_group_unref(remote);
-        return error;
+    if (error == MPI_SUCCESS) {
+        error = finish(inter, local, m.remote, &m, m.contexts, ret);
     }
-    return finish(inter, local, remote, context, ret);
+    end_meeting(&m);
+    return error;
 }
 
 /* ---- split ---- */
 
 struct wish {
     int32_t color, key;
-    uint32_t world;
 };
 
-/* Members of a color among the other group's wishes, by key, then by rank. */
+/* Members of a color among the other group's wishes, by key, then by rank.
+ * @param contexts  of all ranks of the group; those of the members come to its front */
 static struct tp_ampi_group *
-group_of_color(const struct wish *all, int count, int color)
+group_of_color(const struct tp_ampi_comm *inter, const struct wish *all, int color,
+               uint32_t *contexts)
 {
+    int count = inter->peers->size, size = 0;
     struct tp_ampi_group *group = tp_ampi_group_create(count);
-    int size = 0;
+    uint32_t *sorted = tp_memdup(contexts, (size_t)count * sizeof(*contexts), "MPI");
 
-    if (group == NULL) {
-        return NULL;
-    }
-    for (int i = 0; i < count; i++) {
+    for (int i = 0; group != NULL && sorted != NULL && i < count; i++) {
         int before = 0;
 
         for (int k = 0; k < count && all[i].color == color; k++) {
@@ -241,50 +345,71 @@ group_of_color(const struct wish *all, int count, int color)
                       (all[k].key < all[i].key || (all[k].key == all[i].key && k < i));
         }
         if (all[i].color == color) {
-            group->world[before] = all[i].world;
+            group->world[before] = inter->peers->world[i];
+            contexts[before] = sorted[i];
             size++;
         }
     }
-    group->size = size;
+    if (group != NULL) {
+        group->size = size;
+    }
+    if (sorted == NULL) {
+        tp_ampi_group_unref(group);
+        group = NULL;
+    }
+    tp_free(sorted);
     return group;
+}
+
+/* The wishes of the other group. @param ret  to be freed, also with an error */
+static int
+exchange_wishes(const struct tp_ampi_line *line, const struct wish *mine,
+                struct wish **ret)
+{
+    struct tp_ampi_comm *inter = line->inter;
+    struct wish *all =
+        tp_alloc_array((size_t)inter->size, sizeof(*all), "MPI_Comm_split");
+    size_t len;
+    int error = MPI_ERR_NO_MEM;
+
+    *ret = NULL;
+    if (all != NULL) {
+        error = tp_ampi_comm_gather(inter->local, inter->group, TAG_BETWEEN, mine,
+                                    sizeof(*mine), all);
+    }
+    if (error == MPI_SUCCESS) {
+        error = tp_ampi_line_exchange(line, all, (size_t)inter->size * sizeof(*all),
+                                      (void **)ret, &len);
+    }
+    tp_free(all);
+    return error;
 }
 
 int
 tp_ampi_intercomm_split(struct tp_ampi_comm *inter, int color, int key, MPI_Comm *ret)
 {
-    const struct line line = line_of(inter);
-    const struct wish mine = {color, key, inter->owner->world};
-    struct wish *all =
-        tp_alloc_array((size_t)inter->size, sizeof(*all), "MPI_Comm_split");
-    struct wish *theirs = NULL;
-    struct tp_ampi_group *remote = NULL, *everyone = NULL;
+    const struct tp_ampi_line line = line_of(inter);
+    const struct wish mine = {color, key};
+    struct wish *theirs;
+    struct tp_ampi_group *remote = NULL;
     MPI_Comm local = MPI_COMM_NULL;
-    uint32_t context;
-    size_t len = 0;
-    int high, error = MPI_ERR_NO_MEM;
+    struct meeting m = {.remote = NULL};
+    int error = exchange_wishes(&line, &mine, &theirs);
 
     *ret = MPI_COMM_NULL;
-    if (all != NULL) {
-        error = tp_ampi_comm_gather(inter->local, inter->group, TAG_BETWEEN, &mine,
-                                    sizeof(mine), all);
-    }
     if (error == MPI_SUCCESS) {
-        error = exchange(&line, all, (size_t)inter->size * sizeof(*all),
-                         (void **)&theirs, &len);
-    }
-    if (error == MPI_SUCCESS) {
-        error = meet(&line, inter->group, 0, &context, &everyone, &high);
+        error = meet(&line, inter->group, false, &m);
     }
     if (error == MPI_SUCCESS) {
         error = tp_ampi_comm_split(inter->local, color, key, &local);
     }
     if (error == MPI_SUCCESS) {
-        remote = group_of_color(theirs, (int)(len / sizeof(*theirs)), color);
-        error = remote != NULL ? finish(inter, local, remote, context, ret)
+        remote = group_of_color(inter, theirs, color, m.contexts);
+        error = remote != NULL ? finish(inter, local, remote, &m, m.contexts, ret)
                                : MPI_ERR_NO_MEM;
     }
-    tp_ampi_group_unref(everyone);
-    tp_free(all);
+    tp_ampi_group_unref(remote);
+    end_meeting(&m);
     tp_free(theirs);
     return error;
 }
@@ -304,34 +429,47 @@ find(MPI_Comm handle, bool inter)
     return comm;
 }
 
+/* Do both groups belong to one job, and each group to one? */
 static int
-create(const struct line *line, struct tp_ampi_comm **ret)
+compare_jobs(const struct tp_ampi_line *line, bool *ret_same)
 {
-    struct tp_ampi_comm *local;
-    struct tp_ampi_group *remote;
-    uint32_t context;
-    int high, error = meet(line, line->local->group, 0, &context, &remote, &high);
+    const uint64_t mine[2] = {telpher_context_job(tp_ampi.ctx),
+                              line->local->routes != NULL};
+    uint64_t *theirs = NULL;
+    size_t len;
+    int error = tp_ampi_line_exchange(line, mine, sizeof(mine), (void **)&theirs, &len);
 
-    if (error != MPI_SUCCESS) {
-        return error;
+    *ret_same =
+        error == MPI_SUCCESS && mine[0] == theirs[0] && mine[1] == 0 && theirs[1] == 0;
+    tp_free(theirs);
+    return error;
+}
+
+static int
+create(const struct tp_ampi_line *line, struct tp_ampi_comm **ret)
+{
+    struct meeting m;
+    bool same;
+    int error = compare_jobs(line, &same);
+
+    if (error != MPI_SUCCESS || !same) {
+        return error != MPI_SUCCESS ? error : tp_ampi_connect(line, ret);
     }
-    error = tp_ampi_comm_dup(line->local, &local);
-    if (error != MPI_SUCCESS) {
-        tp_ampi_group_unref(remote);
-        return error;
+    error = meet(line, line->local->group, false, &m);
+    if (error == MPI_SUCCESS) {
+        error = tp_ampi_intercomm_make(line->local, m.remote, m.own.context, ret);
     }
-    tp_ampi_topology_unref(local->topology);
-    local->topology = NULL;
-    return make(local, remote, context, line->local, ret);
+    end_meeting(&m);
+    return error;
 }
 
 int
 PMPI_Intercomm_create(MPI_Comm local, int leader, MPI_Comm peer, int remote_leader,
                       int tag, MPI_Comm *ret)
 {
-    struct line line = {.leader = leader,
-                        .remote_leader = remote_leader,
-                        .tag = TAG_BETWEEN + (tag & 0xffff)};
+    struct tp_ampi_line line = {.leader = leader,
+                                .remote_leader = remote_leader,
+                                .tag = TAG_BETWEEN + (tag & 0xffff)};
     struct tp_ampi_comm *comm;
     int error = MPI_ERR_COMM;
 
@@ -375,27 +513,47 @@ join(const struct tp_ampi_comm *inter, const struct tp_ampi_group *remote,
     return group;
 }
 
+/* Routes of a communicator of both groups. */
 static int
-merge(struct tp_ampi_comm *inter, int high, MPI_Comm *ret)
+make_merged_routes(struct tp_ampi_comm *comm, const struct tp_ampi_comm *inter,
+                   const struct meeting *m)
 {
-    const struct line line = line_of(inter);
-    struct tp_ampi_group *remote, *group;
-    struct tp_ampi_comm *comm;
-    uint32_t context;
-    int theirs,
-        error = meet(&line, inter->group, high != 0, &context, &remote, &theirs);
+    int error = tp_ampi_routes_make(comm, inter);
 
-    if (error != MPI_SUCCESS) {
-        return error;
+    for (int i = 0; i < comm->size && error == MPI_SUCCESS; i++) {
+        uint32_t world = comm->group->world[i];
+        int own = tp_ampi_comm_rank_of(inter, world);
+
+        comm->routes[i].context =
+            own == MPI_UNDEFINED ? m->contexts[tp_ampi_group_rank_of(m->remote, world)]
+            : m->own.all != NULL ? m->own.all[own]
+                                 : m->own.context;
     }
-    group = join(inter, remote,
-                 (high != 0) != theirs ? high == 0
-                                       : inter->group->world[0] < remote->world[0]);
-    tp_ampi_group_unref(remote);
-    if (group == NULL) {
-        return MPI_ERR_NO_MEM;
+    return error;
+}
+
+static int
+merge(struct tp_ampi_comm *inter, bool high, MPI_Comm *ret)
+{
+    const struct tp_ampi_line line = line_of(inter);
+    struct tp_ampi_group *group = NULL;
+    struct tp_ampi_comm *comm;
+    struct meeting m;
+    int error = meet(&line, inter->group, high, &m);
+
+    if (error == MPI_SUCCESS) {
+        group = join(inter, m.remote, high != m.high ? !high : m.is_first);
+        error = group != NULL ? tp_ampi_comm_create(inter->owner, group, m.own.context,
+                                                    inter, &comm)
+                              : MPI_ERR_NO_MEM;
     }
-    error = tp_ampi_comm_create(inter->owner, group, context, inter, &comm);
+    if (error == MPI_SUCCESS && inter->routes != NULL) {
+        error = make_merged_routes(comm, inter, &m);
+        if (error != MPI_SUCCESS) {
+            tp_ampi_comm_discard(comm);
+        }
+    }
+    end_meeting(&m);
     if (error == MPI_SUCCESS) {
         *ret = comm->handle;
     }
@@ -412,7 +570,7 @@ PMPI_Intercomm_merge(MPI_Comm handle, int high, MPI_Comm *ret)
     *ret = MPI_COMM_NULL;
     inter = find(handle, true);
     if (inter != NULL) {
-        error = tp_ampi_error(inter, merge(inter, high, ret), "cannot merge %s",
+        error = tp_ampi_error(inter, merge(inter, high != 0, ret), "cannot merge %s",
                               inter->name);
     }
     tp_ampi_leave();

@@ -21,6 +21,9 @@ enum { TP_FORTRAN_TEXT = 2048 /**< [bytes] of a text that a call returns, at mos
 void *tp_fortran_buffer(void *at);
 int *tp_fortran_weights(int *weights);
 MPI_Status *tp_fortran_status(MPI_Status *status);
+int *tp_fortran_errcodes(int *errcodes);
+/** Is it MPI_ARGV_NULL or MPI_ARGVS_NULL? */
+bool tp_fortran_is_no_argv(const char *argv);
 
 /** Where an error goes: mpi_f08 may leave the argument out. */
 static inline int *

@@ -10,6 +10,7 @@ import sys
 
 # support.c has these, whose arguments Fortran passes in another way.
 BY_HAND = {
+    "Comm_spawn", "Comm_spawn_multiple",
     "Init", "Init_thread", "Pcontrol", "Wtime", "Wtick", "Aint_add", "Aint_diff",
     "Grequest_start", "Info_get", "Info_get_string", "Waitany", "Testany", "Waitsome", "Testsome",
     "Comm_create_keyval", "Type_create_keyval", "Win_create_keyval", "Keyval_create",
@@ -35,6 +36,10 @@ def by_hand():
     yield "Info_create_env", [("MPI_Info", "info", "")]
     yield "Grequest_start", [("MPI_query_function*", "query_fn", ""), ("MPI_free_function*", "free_fn", ""),
                              ("MPI_cancel_function*", "cancel_fn", ""), ("MPI_Aint", "extra_state", ""), ("MPI_Request", "request", "")]
+    rest = [("int", "root", ""), ("MPI_Comm", "comm", ""), ("MPI_Comm", "intercomm", ""), ("int", "array_of_errcodes", "[]")]
+    yield "Comm_spawn", [("char*", "command", ""), ("char*", "argv", "[]"), ("int", "maxprocs", ""), ("MPI_Info", "info", "")] + rest
+    yield "Comm_spawn_multiple", [("int", "count", ""), ("char*", "array_of_commands", "[]"), ("char*", "array_of_argv", "[][]"),
+                                  ("int", "array_of_maxprocs", "[]"), ("MPI_Info", "array_of_info", "[]")] + rest
     yield "Info_get", text
     yield "Info_get_string", [text[0], text[1], ("int", "buflen", ""), text[3], text[4]]
     yield "Waitany", [("int", "count", ""), requests, ("int", "index", ""), status]
@@ -201,7 +206,7 @@ def declare(kind, name, array, f08=False):
     if kind == "void*":
         return [f"!GCC$ ATTRIBUTES NO_ARG_CHECK :: {name}", f"type(*) :: {name}(*)"]
     if kind == "char*":
-        return [f"character(len=*) :: {name}"]
+        return [f"character(len=*) :: {name}" + {"[]": "(*)", "[][]": "(count,*)"}.get(array, "")]
     if kind.endswith("function*") or kind.endswith("_fn*"):
         return [f"external :: {name}"]
     if base == "MPI_Status":
@@ -317,7 +322,7 @@ def main():
                                      "\n".join(write_call(*call, text) for call in calls) + "\n" + write_size_calls())
     (results / "mpif.h").write_text(f"! {head}\n" + write_constants(constants))
     hand = {name: arguments for name, arguments in by_hand()}
-    early = [(name, hand[name]) for name in ("Init", "Init_thread", "Info_get")]
+    early = [(name, hand[name]) for name in ("Init", "Init_thread", "Info_get", "Comm_spawn", "Comm_spawn_multiple")]
     (results / "mpi.f90").write_text(f"! {head}\n" + write_module(calls + early, constants))
     (results / "mpi_f08.f90").write_text(f"! {head}\n" + write_f08(calls, constants, parse_kinds(text)))
 

@@ -14,6 +14,8 @@
 struct places {
     int bottom, in_place, unweighted, weights_empty;
     MPI_Status status, statuses;
+    int errcodes;
+    char argv, argvs;
 };
 
 static const struct places *
@@ -61,6 +63,20 @@ tp_fortran_status(MPI_Status *status)
 
     return status == &places->status || status == &places->statuses ? MPI_STATUS_IGNORE
                                                                     : status;
+}
+
+bool
+tp_fortran_is_no_argv(const char *argv)
+{
+    const struct places *places = find_places();
+
+    return argv == &places->argv || argv == &places->argvs;
+}
+
+int *
+tp_fortran_errcodes(int *errcodes)
+{
+    return errcodes == &find_places()->errcodes ? MPI_ERRCODES_IGNORE : errcodes;
 }
 
 char *

@@ -4,6 +4,8 @@
  * once, so a receive may be posted whenever the message is matched, in any order. A channel
  * carries one message at a time: the receiver releases it.
  */
+#include <string.h>
+
 #include "ampi/process.h"
 #include "base/alloc.h"
 
@@ -23,17 +25,30 @@ struct table {
 };
 
 static struct table *tables; /* by process */
+static uint32_t table_count;
+
+/* Makes tables for the processes that there are now. */
+static bool
+grow(void)
+{
+    struct tp_ampi_heap *heap = tp_ampi_heap_use(NULL);
+    struct table *more =
+        tp_realloc_array(tables, tp_ampi.end_count, sizeof(*tables), "MPI channels");
+
+    (void)tp_ampi_heap_use(heap);
+    if (more == NULL) {
+        return false;
+    }
+    memset(more + table_count, 0, (tp_ampi.end_count - table_count) * sizeof(*more));
+    tables = more;
+    table_count = tp_ampi.end_count;
+    return true;
+}
 
 static struct table *
 table_of(uint32_t process)
 {
-    if (tables == NULL) {
-        struct tp_ampi_heap *heap = tp_ampi_heap_use(NULL);
-
-        tables = tp_alloc_array(tp_ampi.processes, sizeof(*tables), "MPI channels");
-        (void)tp_ampi_heap_use(heap);
-    }
-    return tables != NULL ? &tables[process] : NULL;
+    return process < table_count || grow() ? &tables[process] : NULL;
 }
 
 static struct entry *
@@ -96,7 +111,8 @@ tp_ampi_channel_get(uint32_t process, uint32_t id)
 
     if (e != NULL && e->channel == NULL) {
         heap = tp_ampi_heap_use(NULL);
-        if (telpher_channel_open(tp_ampi.ctx, process, id, &e->channel) != TELPHER_OK) {
+        if (telpher_channel_open(tp_ampi.ends[process].ctx, tp_ampi.ends[process].rank,
+                                 id, &e->channel) != TELPHER_OK) {
             e->channel = NULL;
         }
         (void)tp_ampi_heap_use(heap);
@@ -137,11 +153,19 @@ tp_ampi_channel_released(uint32_t process, uint32_t id)
 }
 
 void
+tp_ampi_channels_drop(uint32_t first, uint32_t count)
+{
+    for (uint32_t p = first; p < TP_MIN(first + count, table_count); p++) {
+        tp_free(tables[p].entries);
+        tables[p] = (struct table){.entries = NULL};
+    }
+}
+
+void
 tp_ampi_channels_fini(void)
 {
-    for (uint32_t p = 0; tables != NULL && p < tp_ampi.processes; p++) {
-        tp_free(tables[p].entries);
-    }
+    tp_ampi_channels_drop(0, table_count);
     tp_free(tables);
     tables = NULL;
+    table_count = 0;
 }

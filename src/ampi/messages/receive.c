@@ -14,6 +14,9 @@ tp_ampi_request_layout(struct tp_ampi_request *req, bool pack)
     ptrdiff_t offset;
 
     req->packed = NULL;
+    if (tp_unlikely(req->comm->routes != NULL) && tp_ampi_is_device(req->buf)) {
+        return MPI_ERR_BUFFER; /* other jobs' contexts do not know it */
+    }
     if (tp_ampi_type_span(req->type, req->count, &offset, &req->cap) &&
         req->mode != TP_AMPI_BUFFERED) {
         req->data = (char *)req->buf + offset;
@@ -229,7 +232,7 @@ on_data(const struct tp_ampi_envelope *env, uint32_t process, const void *data)
 }
 
 static bool
-take_small(const telpher_msg *msg)
+take_small(const telpher_msg *msg, uint32_t process)
 {
     const struct tp_ampi_small *small = msg->params;
     const struct tp_ampi_envelope env = {.kind = TP_AMPI_EAGER,
@@ -243,8 +246,8 @@ take_small(const telpher_msg *msg)
         env.to >= tp_ampi.rank_count) {
         return false;
     }
-    tp_ampi.received++;
-    on_data(&env, msg->from, small + 1);
+    tp_ampi.received += process < tp_ampi.processes;
+    on_data(&env, process, small + 1);
     return true;
 }
 
@@ -283,7 +286,7 @@ is_sound(const telpher_msg *msg, const struct tp_ampi_envelope *env)
 static void
 take_message(uint32_t from, const struct tp_ampi_envelope *env, const void *data)
 {
-    tp_ampi.received += env->kind < TP_AMPI_ABORT;
+    tp_ampi.received += env->kind < TP_AMPI_ABORT && from < tp_ampi.processes;
     switch (env->kind) {
     case TP_AMPI_MATCHED:
         tp_ampi_on_matched(env->id);
@@ -322,12 +325,12 @@ tp_ampi_on_message(telpher_context *ctx, telpher_msg *msg, void *user)
 {
     const struct tp_ampi_envelope *sent = msg->params;
     struct tp_ampi_envelope env = {.kind = TP_AMPI_LOCAL};
+    uint32_t process = msg->from + (uint32_t)(uintptr_t)user;
 
     (void)ctx;
-    (void)user;
     if (tp_likely(msg->status == TELPHER_OK &&
                   msg->params_len >= sizeof(struct tp_ampi_small) &&
-                  sent->kind == TP_AMPI_SMALL && take_small(msg))) {
+                  sent->kind == TP_AMPI_SMALL && take_small(msg, process))) {
         return;
     }
     if (msg->status == TELPHER_OK && msg->params_len >= sizeof(env)) {
@@ -336,9 +339,9 @@ tp_ampi_on_message(telpher_context *ctx, telpher_msg *msg, void *user)
     if (msg->params_len < sizeof(env) || !is_sound(msg, &env)) {
         tp_error("ampi",
                  "ignored a malformed message of process %u: kind %d, %zu bytes (%s)",
-                 msg->from, (int)env.kind, msg->params_len,
+                 process, (int)env.kind, msg->params_len,
                  telpher_status_text(msg->status));
         return;
     }
-    take_message(msg->from, &env, sent + 1);
+    take_message(process, &env, sent + 1);
 }

@@ -12,15 +12,16 @@ telpher_status
 tp_ampi_transmit(uint32_t process, const struct tp_ampi_envelope *env, const void *data,
                  size_t len)
 {
+    const struct tp_ampi_end *end = &tp_ampi.ends[process];
     struct tp_ampi_heap *heap = tp_ampi_heap_use(NULL);
     telpher_status status;
 
-    tp_ampi.sent += env->kind < TP_AMPI_ABORT;
+    tp_ampi.sent += env->kind < TP_AMPI_ABORT && process < tp_ampi.processes;
     memcpy(tp_ampi.out, env, sizeof(*env));
     if (len != 0) {
         memcpy(tp_ampi.out + sizeof(*env), data, len);
     }
-    status = telpher_msg_send(tp_ampi.ctx, process, TP_AMPI_HANDLER, tp_ampi.out,
+    status = telpher_msg_send(end->ctx, end->rank, TP_AMPI_HANDLER, tp_ampi.out,
                               sizeof(*env) + len, NULL, 0, NULL, NULL);
     (void)tp_ampi_heap_use(heap);
     return status;
@@ -35,11 +36,12 @@ is_small(const struct tp_ampi_place *place, size_t len)
 static telpher_status
 transmit_small(uint32_t process, const struct tp_ampi_envelope *env, const void *data)
 {
+    const struct tp_ampi_end *end = &tp_ampi.ends[process];
     struct tp_ampi_heap *heap = tp_ampi_heap_use(NULL);
     size_t len = (size_t)env->len;
     telpher_status status;
 
-    tp_ampi.sent++;
+    tp_ampi.sent += process < tp_ampi.processes;
     *(struct tp_ampi_small *)(void *)tp_ampi.out =
         (struct tp_ampi_small){.kind = TP_AMPI_SMALL,
                                .len = (uint8_t)len,
@@ -52,7 +54,7 @@ transmit_small(uint32_t process, const struct tp_ampi_envelope *env, const void 
     } else if (len != 0) {
         memcpy(tp_ampi.out + sizeof(struct tp_ampi_small), data, len);
     }
-    status = telpher_msg_send(tp_ampi.ctx, process, TP_AMPI_HANDLER, tp_ampi.out,
+    status = telpher_msg_send(end->ctx, end->rank, TP_AMPI_HANDLER, tp_ampi.out,
                               sizeof(struct tp_ampi_small) + len, NULL, 0, NULL, NULL);
     (void)tp_ampi_heap_use(heap);
     return status;
@@ -61,32 +63,36 @@ transmit_small(uint32_t process, const struct tp_ampi_envelope *env, const void 
 size_t
 tp_ampi_eager_max(uint32_t process)
 {
-    size_t *max = &tp_ampi.eager_max[process];
+    struct tp_ampi_end *end = &tp_ampi.ends[process];
 
-    if (tp_unlikely(*max == 0)) {
+    if (tp_unlikely(end->eager_max == 0)) {
         struct tp_ampi_heap *heap = tp_ampi_heap_use(NULL);
-        size_t params = telpher_msg_params_max(tp_ampi.ctx, process);
+        size_t params = telpher_msg_params_max(end->ctx, end->rank);
 
         (void)tp_ampi_heap_use(heap);
-        *max = TP_MIN(params, (size_t)TP_AMPI_OUT_BYTES) -
-               TP_MIN(params, sizeof(struct tp_ampi_envelope));
+        end->eager_max = TP_MIN(params, (size_t)TP_AMPI_OUT_BYTES) -
+                         TP_MIN(params, sizeof(struct tp_ampi_envelope));
     }
-    return *max;
+    return end->eager_max;
 }
 
 static inline const struct tp_ampi_place *
 place_of(const struct tp_ampi_comm *comm, int rank)
 {
-    return &tp_ampi.places[comm->peers->world[rank]];
+    return tp_unlikely(comm->routes != NULL)
+               ? &comm->routes[rank].place
+               : &tp_ampi.places[comm->peers->world[rank]];
 }
 
 static inline struct tp_ampi_envelope
-envelope(const struct tp_ampi_comm *comm, unsigned lane, uint32_t local, int tag,
-         size_t len)
+envelope(const struct tp_ampi_comm *comm, unsigned lane, int to, int tag, size_t len)
 {
+    uint32_t context =
+        tp_unlikely(comm->routes != NULL) ? comm->routes[to].context : comm->context;
+
     return (struct tp_ampi_envelope){.kind = TP_AMPI_EAGER,
-                                     .to = local,
-                                     .context = comm->context + lane,
+                                     .to = place_of(comm, to)->local,
+                                     .context = context + lane,
                                      .source = comm->rank,
                                      .tag = tag,
                                      .len = len};
@@ -95,9 +101,10 @@ envelope(const struct tp_ampi_comm *comm, unsigned lane, uint32_t local, int tag
 static int
 send_failed(const struct tp_ampi_comm *comm, telpher_status status, int to)
 {
-    return tp_ampi_error((struct tp_ampi_comm *)comm, tp_ampi_class_of(status),
-                         "sending to rank %d of %s: %s", to, comm->name,
-                         telpher_last_error(tp_ampi.ctx));
+    return tp_ampi_error(
+        (struct tp_ampi_comm *)comm, tp_ampi_class_of(status),
+        "sending to rank %d of %s: %s", to, comm->name,
+        telpher_last_error(tp_ampi.ends[place_of(comm, to)->process].ctx));
 }
 
 /* To a rank of this process: into its receive, or into a copy. @return false: too long */
@@ -135,7 +142,7 @@ tp_ampi_send_now(struct tp_ampi_comm *comm, unsigned lane, const void *buf,
         (len != 0 && tp_ampi_is_device((const char *)buf + offset))) {
         return false;
     }
-    env = envelope(comm, lane, place->local, tag, len);
+    env = envelope(comm, lane, to, tag, len);
     if (place->process == tp_ampi.process) {
         return send_local(&env, (const char *)buf + offset, ret_error);
     }
@@ -247,7 +254,7 @@ tp_ampi_start_send(struct tp_ampi_request *req)
         tp_ampi_request_complete(req, error);
         return error;
     }
-    env = envelope(comm, req->lane, place->local, req->tag, req->cap);
+    env = envelope(comm, req->lane, req->peer, req->tag, req->cap);
     env.flags = req->mode == TP_AMPI_SYNCHRONOUS ? TP_AMPI_SYNC : 0;
     if (place->process == tp_ampi.process) {
         error = start_local(req, &env);

@@ -2,12 +2,14 @@
 /* Attributes: keys with callbacks, and lists of values. */
 #include "ampi/attribute.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "ampi/errhandler.h"
 #include "ampi/process.h"
 #include "ampi/type.h"
 #include "base/alloc.h"
+#include "base/config/settings.h"
 
 struct keyval {
     int handle;
@@ -267,8 +269,11 @@ static int *
 find_predefined(int keyval)
 {
     static int tag_max = TP_AMPI_TAG_MAX, host = MPI_PROC_NULL, io = MPI_ANY_SOURCE,
-               global_time = 0, universe, application = 0, last_code;
+               global_time = 0, universe, application, last_code;
 
+    const char *part = tp_settings_get("PART");
+
+    application = part != NULL ? atoi(part) : 0;
     universe = (int)tp_ampi_world_size();
     last_code = tp_ampi_last_code();
     switch (keyval) {

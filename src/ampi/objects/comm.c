@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Communicators: their making, and the agreement of their members on a context. */
 #include "ampi/attribute.h"
+#include "ampi/dynamic/dynamic.h"
 #include "ampi/errhandler.h"
 #include "ampi/info.h"
 #include "ampi/intercomm.h"
@@ -81,15 +82,25 @@ tp_ampi_comm_unref(struct tp_ampi_comm *comm)
 {
     if (--comm->refs == 0) {
         if (comm->local != NULL) {
-            tp_ampi_group_unref(comm->peers);
             tp_ampi_handle_destroy(comm->local->handle);
             tp_ampi_comm_unref(comm->local);
         }
-        tp_ampi_group_unref(comm->group);
         tp_ampi_errhandler_unref(comm->errhandler);
         tp_ampi_topology_unref(comm->topology);
+        tp_ampi_routes_free(comm);
+        if (comm->peers != comm->group) {
+            tp_ampi_group_unref(comm->peers);
+        }
+        tp_ampi_group_unref(comm->group);
         tp_free(comm);
     }
+}
+
+void
+tp_ampi_comm_discard(struct tp_ampi_comm *comm)
+{
+    tp_ampi_handle_destroy(comm->handle);
+    tp_ampi_comm_unref(comm);
 }
 
 int
@@ -146,9 +157,8 @@ tp_ampi_comm_meet(struct tp_ampi_comm *comm)
     return error;
 }
 
-/* A context that no other rank chooses, and this one once. 0: there are no more */
-static uint32_t
-propose_context(struct tp_ampi_rank *rank)
+uint32_t
+tp_ampi_comm_propose(struct tp_ampi_rank *rank)
 {
     if (rank->contexts >= UINT32_C(1) << (32 - tp_ampi.context_shift)) {
         return 0;
@@ -156,19 +166,37 @@ propose_context(struct tp_ampi_rank *rank)
     return rank->contexts++ << tp_ampi.context_shift | rank->world << TP_AMPI_LANE_BITS;
 }
 
+/* Contexts of all ranks of a communicator, from those of a group of them. NULL: no memory */
+static uint32_t *
+spread_contexts(const struct tp_ampi_comm *comm, const struct tp_ampi_group *group,
+                const uint32_t *contexts)
+{
+    uint32_t *all = tp_alloc_array((size_t)comm->size, sizeof(*all), "MPI contexts");
+
+    for (int i = 0; all != NULL && i < group->size; i++) {
+        all[tp_ampi_comm_rank_of(comm, group->world[i])] = contexts[i];
+    }
+    return all;
+}
+
 static int
 agree(struct tp_ampi_comm *comm, const struct tp_ampi_group *group, int tag,
-      uint32_t mine, uint32_t *ret_context)
+      uint32_t mine, struct tp_ampi_agreed *ret)
 {
     uint32_t *all = tp_alloc_array((size_t)group->size, sizeof(*all), "MPI contexts");
     int error = MPI_ERR_NO_MEM;
 
+    *ret = (struct tp_ampi_agreed){.all = NULL};
     if (all != NULL) {
         error = tp_ampi_comm_gather(comm, group, tag, &mine, sizeof(*all), all);
     }
     if (error == MPI_SUCCESS) {
-        *ret_context = all[0]; /* the others' are not used */
-        error = all[0] != 0 ? MPI_SUCCESS : MPI_ERR_NO_MEM;
+        ret->context = comm->routes != NULL ? mine : all[0];
+        error = ret->context != 0 ? MPI_SUCCESS : MPI_ERR_NO_MEM;
+    }
+    if (error == MPI_SUCCESS && comm->routes != NULL) {
+        ret->all = spread_contexts(comm, group, all);
+        error = ret->all != NULL ? MPI_SUCCESS : MPI_ERR_NO_MEM;
     }
     tp_free(all);
     return error;
@@ -176,9 +204,30 @@ agree(struct tp_ampi_comm *comm, const struct tp_ampi_group *group, int tag,
 
 int
 tp_ampi_comm_agree(struct tp_ampi_comm *comm, const struct tp_ampi_group *group,
-                   int tag, uint32_t *ret_context)
+                   int tag, struct tp_ampi_agreed *ret)
 {
-    return agree(comm, group, tag, propose_context(comm->owner), ret_context);
+    return agree(comm, group, tag, tp_ampi_comm_propose(comm->owner), ret);
+}
+
+/* Takes @p group, whose ranks are in @p parent, also with an error. */
+static int
+create_agreed(const struct tp_ampi_comm *parent, struct tp_ampi_group *group,
+              const struct tp_ampi_agreed *agreed, struct tp_ampi_comm **ret)
+{
+    int error = tp_ampi_comm_create(parent->owner, group, agreed->context, parent, ret);
+
+    if (error != MPI_SUCCESS || agreed->all == NULL) {
+        return error;
+    }
+    error = tp_ampi_routes_make(*ret, parent);
+    for (int i = 0; i < group->size && error == MPI_SUCCESS; i++) {
+        (*ret)->routes[i].context =
+            agreed->all[tp_ampi_comm_rank_of(parent, group->world[i])];
+    }
+    if (error != MPI_SUCCESS) {
+        tp_ampi_comm_discard(*ret);
+    }
+    return error;
 }
 
 /* Numbers reserved by a duplication when it is called: several may run, in any order. */
@@ -195,13 +244,13 @@ take_ticket(struct tp_ampi_comm *comm)
 
     return (struct ticket){.number = number,
                            .tag = TAG_DUPLICATE + (int)(number & 0xffff),
-                           .context = propose_context(comm->owner)};
+                           .context = tp_ampi_comm_propose(comm->owner)};
 }
 
 static int
 dup_with(struct tp_ampi_comm *comm, struct ticket ticket, struct tp_ampi_comm **ret)
 {
-    uint32_t context;
+    struct tp_ampi_agreed agreed;
     int error;
 
     if (comm->local != NULL) {
@@ -212,15 +261,15 @@ dup_with(struct tp_ampi_comm *comm, struct ticket ticket, struct tp_ampi_comm **
         comm->duplicated++;
         return error;
     }
-    error = agree(comm, comm->group, ticket.tag, ticket.context, &context);
-    if (error != MPI_SUCCESS) {
-        return error;
+    error = agree(comm, comm->group, ticket.tag, ticket.context, &agreed);
+    if (error == MPI_SUCCESS) {
+        comm->group->refs++;
+        error = create_agreed(comm, comm->group, &agreed, ret);
     }
-    comm->group->refs++;
-    error = tp_ampi_comm_create(comm->owner, comm->group, context, comm, ret);
     if (error == MPI_SUCCESS) {
         (*ret)->topology = tp_ampi_topology_ref(comm->topology);
     }
+    tp_free(agreed.all);
     return error;
 }
 
@@ -249,7 +298,7 @@ copy_group(const struct tp_ampi_group *group, uint32_t self)
 /* The communicator of a group's members; others get none. */
 static int
 create_of(struct tp_ampi_comm *parent, const struct tp_ampi_group *group,
-          uint32_t context, MPI_Comm *ret)
+          const struct tp_ampi_agreed *agreed, MPI_Comm *ret)
 {
     struct tp_ampi_group *copy = copy_group(group, parent->owner->world);
     struct tp_ampi_comm *comm;
@@ -263,7 +312,7 @@ create_of(struct tp_ampi_comm *parent, const struct tp_ampi_group *group,
         tp_ampi_group_unref(copy);
         return MPI_SUCCESS;
     }
-    error = tp_ampi_comm_create(parent->owner, copy, context, parent, &comm);
+    error = create_agreed(parent, copy, agreed, &comm);
     if (error == MPI_SUCCESS) {
         *ret = comm->handle;
     }
@@ -274,10 +323,14 @@ int
 tp_ampi_comm_create_of(struct tp_ampi_comm *comm, const struct tp_ampi_group *group,
                        MPI_Comm *ret)
 {
-    uint32_t context;
-    int error = tp_ampi_comm_agree(comm, comm->group, TAG_AGREE, &context);
+    struct tp_ampi_agreed agreed;
+    int error = tp_ampi_comm_agree(comm, comm->group, TAG_AGREE, &agreed);
 
-    return error == MPI_SUCCESS ? create_of(comm, group, context, ret) : error;
+    if (error == MPI_SUCCESS) {
+        error = create_of(comm, group, &agreed, ret);
+    }
+    tp_free(agreed.all);
+    return error;
 }
 
 /* ---- split ---- */
@@ -320,13 +373,33 @@ group_by_color(const struct tp_ampi_comm *comm, const struct wish *all)
     return group;
 }
 
+/* The context that the members of a color have. */
+static int
+agree_on_split(const struct tp_ampi_comm *comm, const struct wish *all,
+               struct tp_ampi_agreed *ret)
+{
+    *ret = (struct tp_ampi_agreed){.context = all[0].context};
+    if (comm->routes != NULL) {
+        ret->context = all[comm->rank].context;
+        ret->all =
+            tp_alloc_array((size_t)comm->size, sizeof(*ret->all), "MPI_Comm_split");
+        for (int i = 0; ret->all != NULL && i < comm->size; i++) {
+            ret->all[i] = all[i].context;
+        }
+    }
+    return ret->context != 0 && (comm->routes == NULL || ret->all != NULL)
+               ? MPI_SUCCESS
+               : MPI_ERR_NO_MEM;
+}
+
 static int
 split(struct tp_ampi_comm *comm, int color, int key, MPI_Comm *ret)
 {
-    const struct wish mine = {color, key, propose_context(comm->owner)};
+    const struct wish mine = {color, key, tp_ampi_comm_propose(comm->owner)};
     struct wish *all =
         tp_alloc_array((size_t)comm->size, sizeof(*all), "MPI_Comm_split");
     struct tp_ampi_group *group = NULL;
+    struct tp_ampi_agreed agreed = {.all = NULL};
     int error = MPI_ERR_NO_MEM;
 
     *ret = MPI_COMM_NULL;
@@ -334,15 +407,15 @@ split(struct tp_ampi_comm *comm, int color, int key, MPI_Comm *ret)
         error =
             tp_ampi_comm_gather(comm, comm->group, TAG_SPLIT, &mine, sizeof(mine), all);
     }
-    if (error == MPI_SUCCESS && all[0].context == 0) {
-        error = MPI_ERR_NO_MEM;
+    if (error == MPI_SUCCESS) {
+        error = agree_on_split(comm, all, &agreed);
     }
     if (error == MPI_SUCCESS && color != MPI_UNDEFINED) {
         group = group_by_color(comm, all);
-        error = group != NULL ? create_of(comm, group, all[0].context, ret)
-                              : MPI_ERR_NO_MEM;
+        error = group != NULL ? create_of(comm, group, &agreed, ret) : MPI_ERR_NO_MEM;
     }
     tp_ampi_group_unref(group);
+    tp_free(agreed.all);
     tp_free(all);
     return error;
 }
@@ -447,8 +520,7 @@ duplicate(struct tp_ampi_comm *comm, struct ticket ticket, MPI_Comm *ret)
     error = tp_ampi_attributes_copy(&comm->attributes, comm->handle, &copy->attributes);
     if (error != MPI_SUCCESS) {
         (void)tp_ampi_attributes_delete(&copy->attributes, copy->handle);
-        tp_ampi_handle_destroy(copy->handle);
-        tp_ampi_comm_unref(copy);
+        tp_ampi_comm_discard(copy);
         return tp_ampi_error(comm, error, "an attribute of %s cannot be copied",
                              comm->name);
     }
@@ -535,7 +607,7 @@ create(MPI_Comm handle, MPI_Group group_handle, bool members_only, int tag,
 {
     struct tp_ampi_comm *comm = tp_ampi_comm_find(handle);
     struct tp_ampi_group *group = tp_ampi_group_get(group_handle);
-    uint32_t context;
+    struct tp_ampi_agreed agreed;
     int error;
 
     *ret = MPI_COMM_NULL;
@@ -552,10 +624,11 @@ create(MPI_Comm handle, MPI_Group group_handle, bool members_only, int tag,
         error = tp_ampi_intercomm_create_of(comm, group, ret);
     } else {
         error =
-            tp_ampi_comm_agree(comm, members_only ? group : comm->group, tag, &context);
+            tp_ampi_comm_agree(comm, members_only ? group : comm->group, tag, &agreed);
         if (error == MPI_SUCCESS) {
-            error = create_of(comm, group, context, ret);
+            error = create_of(comm, group, &agreed, ret);
         }
+        tp_free(agreed.all);
     }
     return tp_ampi_error(comm, error, "cannot create a communicator of %s", comm->name);
 }
@@ -623,8 +696,10 @@ release(struct tp_ampi_comm *comm)
         return tp_ampi_error(comm, error, "an attribute of %s cannot be deleted",
                              comm->name);
     }
-    tp_ampi_handle_destroy(comm->handle);
-    tp_ampi_comm_unref(comm);
+    if (comm->handle == comm->owner->parent) {
+        comm->owner->parent = MPI_COMM_NULL;
+    }
+    tp_ampi_comm_discard(comm);
     return MPI_SUCCESS;
 }
 
@@ -654,7 +729,14 @@ TP_MPI_NAME(Comm_free);
 int
 PMPI_Comm_disconnect(MPI_Comm *handle)
 {
-    return PMPI_Comm_free(handle); /* operations under way keep it */
+    struct tp_ampi_comm *comm = tp_ampi_comm_find(*handle);
+    int error = MPI_ERR_COMM;
+
+    if (comm != NULL) { /* the last message between jobs has arrived then */
+        error = comm->routes != NULL ? PMPI_Barrier(*handle) : MPI_SUCCESS;
+    }
+    /* operations under way keep it */
+    return error == MPI_SUCCESS ? PMPI_Comm_free(handle) : error;
 }
 TP_MPI_NAME(Comm_disconnect);
 

@@ -350,7 +350,11 @@ create(MPI_Comm handle, int flavor, void *base, MPI_Aint size, int unit, MPI_Inf
     tp_ampi_enter();
     *ret = MPI_WIN_NULL;
     comm = tp_ampi_comm_find(handle);
-    if (comm != NULL) {
+    if (comm != NULL && comm->routes != NULL) {
+        error = tp_ampi_error(comm, MPI_ERR_COMM,
+                              "%s has ranks of several jobs, which have no windows",
+                              comm->name);
+    } else if (comm != NULL) {
         error = make(comm, flavor, base, size, unit, info, &win);
         (void)tp_ampi_error(
             comm, error, "cannot make a window of %zd bytes, unit %d: %s", size, unit,

@@ -44,6 +44,7 @@ enum { TP_COMM_AT_END = 8 };
 
 struct telpher_context {
     uint32_t rank, size, local_rank, local_size; /* never change */
+    uint64_t job; /* never changes; the same in all ranks */
     bool running; /* progress is under way */
     uint64_t happened; /* things, in all calls of progress */
     size_t net_count;

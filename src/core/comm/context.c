@@ -320,6 +320,7 @@ join(const struct tp_comm_settings *s, const struct tp_config_list *transports,
     struct tp_mems_params memory = {.settings = mems};
     telpher_status status = agree_on_job(boot, &net.job, err);
 
+    ctx->job = net.job;
     ctx->leave_ns = s->leave_ns;
     ctx->kept_max = s->kept_max;
     ctx->direct = s->direct;
@@ -551,6 +552,12 @@ uint32_t
 telpher_context_size(const telpher_context *ctx)
 {
     return ctx->size;
+}
+
+uint64_t
+telpher_context_job(const telpher_context *ctx)
+{
+    return ctx->job;
 }
 
 uint32_t
