@@ -17,7 +17,7 @@ struct tp_ampi_bridge {
     unsigned refs; /**< routes over it; 0: tp_ampi_bridges_progress() destroys it */
 };
 
-/** What all jobs call a rank. */
+/** Name of a rank that means the same in all jobs. */
 struct tp_ampi_name {
     uint64_t job; /**< telpher_context_job() */
     uint32_t rank; /**< in its MPI_COMM_WORLD */
