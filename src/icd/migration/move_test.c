@@ -62,6 +62,13 @@ tp_icd_forked(void)
     return false;
 }
 
+bool
+tp_icd_device_has_pipes(const struct _cl_device_id *dev)
+{
+    (void)dev;
+    return false;
+}
+
 struct _cl_mem *
 tp_icd_svm_find(const struct _cl_context *ctx, const void *ptr, size_t size,
                 size_t *ret_offset)
