@@ -3,7 +3,8 @@
 # usage: scripts/gpu/ocl.sh BUILD-FOLDER [RESULTS-FOLDER [PART...]]
 # On a machine with an NVIDIA GPU and its OpenCL driver: an ordinary program, integration tests, the benchmark beside
 # the native driver with ordinary and with pinned memory, 1 GiB, and the flow example with the ratio to native speed,
-# each through a telpherd that serves the GPU. Parts: tests, latency, bandwidth, gigabyte, flow (all of them);
+# each through a telpherd that serves the GPU. Parts: tests, files, latency, bandwidth, gigabyte, flow (all of them);
+# files: what builds and kernels may read of the server's files, the latter with PoCL (POCL=libname) beside the driver;
 # pair, the flow example and the migration loop on two servers that share the GPU; repeat_memory, which runs
 # icd_memory RUNS times (100) on two servers and keeps all output of the runs that fail, with the log level LOG
 # (warn,executor:debug); wild, a kernel that writes outside of its allocation, with all logs;
@@ -16,7 +17,7 @@ set -uo pipefail
 build=$(cd "$1" && pwd)
 results=${2:-$build/gpu}
 shift $(($# < 2 ? $# : 2))
-parts=${*:-tests latency bandwidth gigabyte flow}
+parts=${*:-tests files latency bandwidth gigabyte flow}
 mkdir -p "$results"
 results=$(cd "$results" && pwd) || exit
 export LD_LIBRARY_PATH=$build/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
@@ -69,6 +70,17 @@ part_tests() {
     test_step icd_compile
     test_step icd_kernels --here # built-in kernels and sub-groups, as far as the driver has them
     il_step
+}
+# A kernel on processors that is refused a file shows that the process of the GPU's driver is restricted.
+part_files() {
+    local pocl=${POCL:-$(cat /etc/OpenCL/vendors/pocl*.icd 2>/dev/null | head -n 1)}
+    step exec_guard 180 "$build/src/daemon/exec_guard_test" --any-driver
+    if [ -n "$pocl" ]; then
+        mkdir -p "$work/beside"
+        cp "$work/vendors/gpu.icd" "$work/beside"
+        echo "$pocl" >"$work/beside/pocl.icd"
+        OCL_ICD_VENDORS=$work/beside test_step icd_files "a_kernel*"
+    fi
 }
 # Races between two servers show in one run of several.
 part_repeat_memory() {

@@ -171,13 +171,12 @@ allow_all(int *rules, const char *const *more, size_t more_count)
     return true;
 }
 
-/* Whether a driver is loaded with which the list was not tried: those of GPUs, whose kernels
- * reach no file. Such a driver may need files that the list does not name. */
+/* Whether a driver is loaded with which the list was not tried: those of GPUs of AMD and
+ * Intel, whose kernels reach no file. Such a driver may need files that the list does not name. */
 static bool
 has_untried_driver(void)
 {
-    static const char *const names[] = {"libnvidia-opencl.so.1", "libamdocl64.so",
-                                        "libigdrcl.so"};
+    static const char *const names[] = {"libamdocl64.so", "libigdrcl.so"};
 
     for (size_t i = 0; i < TP_ARRAY_LEN(names); i++) {
         void *library = dlopen(names[i], RTLD_LAZY | RTLD_NOLOAD);
@@ -195,7 +194,7 @@ has_untried_driver(void)
 }
 
 void
-tp_exec_restrict_files(const char *const *more, size_t more_count)
+tp_exec_restrict_files(const char *const *more, size_t more_count, bool untried_too)
 {
     const struct landlock_ruleset_attr attr = {
         .handled_access_fs = LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_REFER};
@@ -208,7 +207,7 @@ tp_exec_restrict_files(const char *const *more, size_t more_count)
             return;
         }
     }
-    if (more_count == 0 && has_untried_driver()) {
+    if (!untried_too && has_untried_driver()) {
         return;
     }
     rules = version < REFER_VERSION

@@ -3,6 +3,7 @@
 #ifndef TELPHER_DAEMON_EXECUTOR_FILE_ACCESS_H
 #define TELPHER_DAEMON_EXECUTOR_FILE_ACCESS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 /** Points TMPDIR to a folder that executors of this user share, closed to other users. Call
@@ -16,8 +17,10 @@ void tp_exec_temporary_folder(void);
  *
  * Call with one thread only, when the drivers' libraries are loaded but none has been called.
  *
- * @param more  names of files and folders; "/" restricts nothing
+ * @param more         names of files and folders; "/" restricts nothing
+ * @param untried_too  also with a driver with which the list was not tried
  */
-void tp_exec_restrict_files(const char *const *more, size_t more_count);
+void tp_exec_restrict_files(const char *const *more, size_t more_count,
+                            bool untried_too);
 
 #endif

@@ -63,7 +63,7 @@ restrict_files(const struct arguments *a)
         files[count++] = cache;
     }
     tp_opencl_vendors_open();
-    tp_exec_restrict_files(files, count);
+    tp_exec_restrict_files(files, count, a->file_count > 0);
 }
 
 /* Loads the drivers, without our own ICD, and lists their devices. */

@@ -3,12 +3,15 @@
  * Kernels of a CPU driver are native code, and their assembly is compiled when they are
  * launched: neither reads a file of the server beyond the list in SECURITY.md. A second server
  * allows all files (--driver-files), which shows that the kernels do read where they may. A third
- * has a library with the name of a GPU's driver beside it, where nothing is restricted.
+ * has a library with the name of Intel's GPU driver beside it, where nothing is restricted, and a
+ * fourth one with the name of NVIDIA's, where everything is. An argument chooses tests:
+ * "a_kernel*" are for a machine where NVIDIA's driver itself is in all servers (OCL_ICD_VENDORS).
  */
 #define CL_TARGET_OPENCL_VERSION 300
 #include <CL/cl.h>
 
 #include <errno.h>
+#include <ftw.h>
 #include <glob.h>
 #include <linux/landlock.h>
 #include <setjmp.h>
@@ -30,7 +33,7 @@
 #define ok(call) assert_int_equal((call), CL_SUCCESS)
 #define SECRET "SECRET_TOKEN of the server"
 
-enum { OUT_BYTES = 64, RESTRICTED = 0, OPEN, BESIDE_GPU, SERVERS };
+enum { OUT_BYTES = 64, RESTRICTED = 0, OPEN, BESIDE_UNTRIED, BESIDE_NVIDIA, SERVERS };
 
 /* open() and read() of Linux on x86-64. */
 static const char reading[] =
@@ -49,7 +52,7 @@ static const char reading[] =
     "}\n";
 
 static struct servers servers;
-static char secret[128], vendors[96];
+static char secret[128];
 static char drivers[200]; /* where those of this test are named */
 static cl_device_id devices[SERVERS];
 
@@ -214,59 +217,68 @@ assembly_includes_no_file(void **state)
 }
 
 static void
-a_gpu_driver_is_not_restricted(void **state)
+untried_drivers_are_not_restricted(void **state)
 {
     char out[OUT_BYTES];
 
     (void)state;
-    assert_int_equal(kernel_reads(BESIDE_GPU, secret, out), strlen(SECRET));
+    assert_int_equal(kernel_reads(BESIDE_UNTRIED, secret, out), strlen(SECRET));
+    assert_int_equal(kernel_reads(BESIDE_NVIDIA, secret, out), -EACCES);
 }
 
 /* ---- servers ---- */
 
-/* Makes a folder of drivers: those of this test, and the library. */
+/* Restarts a server with the drivers of this test and a library. The folder @p name has them. */
 static int
-add_driver(void)
+restart_beside(int which, const char *library, const char *name)
 {
-    char pattern[256], name[256];
+    char pattern[256], vendors[96], file[256];
     glob_t found;
     FILE *f;
     int rc;
 
-    (void)snprintf(vendors, sizeof(vendors), "%s/vendors", servers.dir);
-    (void)snprintf(name, sizeof(name), "%s/gpu.icd", vendors);
+    (void)snprintf(vendors, sizeof(vendors), "%s/%s", servers.dir, name);
+    (void)snprintf(file, sizeof(file), "%s/gpu.icd", vendors);
     (void)snprintf(pattern, sizeof(pattern), "%s/*.icd",
                    drivers[0] != '\0' ? drivers : "/etc/OpenCL/vendors");
-    if (mkdir(vendors, 0700) != 0 || (f = fopen(name, "w")) == NULL) {
+    if (mkdir(vendors, 0700) != 0 || (f = fopen(file, "w")) == NULL) {
         return -1;
     }
-    rc = fputs(GPU_DRIVER, f) < 0 ? -1 : 0;
+    rc = fputs(library, f) < 0 ? -1 : 0;
     rc = fclose(f) != 0 ? -1 : rc;
     if (glob(pattern, 0, NULL, &found) != 0) {
         return -1;
     }
     for (size_t i = 0; rc == 0 && i < found.gl_pathc; i++) {
-        (void)snprintf(name, sizeof(name), "%s/%zu.icd", vendors, i);
-        rc = symlink(found.gl_pathv[i], name);
+        (void)snprintf(file, sizeof(file), "%s/%zu.icd", vendors, i);
+        rc = symlink(found.gl_pathv[i], file);
     }
     globfree(&found);
-    return rc;
+    return rc != 0 ? rc : servers_restart(&servers, (unsigned)which, vendors);
 }
 
-static void
-remove_driver(void)
+/* The servers beside the first. One keeps programs, whose folder is no reason to restrict. */
+static int
+restart_others(void)
 {
-    char pattern[128];
-    glob_t found;
+    char cache[96];
+    int rc;
 
-    (void)snprintf(pattern, sizeof(pattern), "%s/*", vendors);
-    if (glob(pattern, 0, NULL, &found) == 0) {
-        for (size_t i = 0; i < found.gl_pathc; i++) {
-            (void)unlink(found.gl_pathv[i]);
-        }
-        globfree(&found);
-    }
-    (void)rmdir(vendors);
+    (void)snprintf(cache, sizeof(cache), "%s/cache", servers.dir);
+    (void)setenv("TELPHER_DRIVER_FILES", "/", 1);
+    rc = servers_restart(&servers, OPEN, drivers[0] != '\0' ? drivers : NULL);
+    (void)unsetenv("TELPHER_DRIVER_FILES");
+    (void)setenv("TELPHER_CACHE", cache, 1);
+    rc = rc != 0 ? rc : restart_beside(BESIDE_UNTRIED, INTEL_DRIVER, "intel");
+    (void)unsetenv("TELPHER_CACHE");
+    return rc != 0 ? rc : restart_beside(BESIDE_NVIDIA, NVIDIA_DRIVER, "nvidia");
+}
+
+static int
+remove_one(const char *name, const struct stat *st, int kind, struct FTW *at)
+{
+    (void)st, (void)kind, (void)at;
+    return remove(name);
 }
 
 static bool
@@ -286,36 +298,46 @@ write_secret(void)
     return f == NULL || fputs(SECRET, f) < 0 || fclose(f) != 0 ? -1 : 0;
 }
 
-/* @return false: not a CPU driver whose kernels are known to compile assembly */
+/* @return false: some server has no CPU driver whose kernels are known to compile assembly */
 static bool
 open_devices(void)
 {
+    enum { DEVICES_MAX = 64 };
     cl_platform_id platform;
-    char version[256] = "";
-    cl_uint count = 0;
+    cl_device_id all[DEVICES_MAX];
+    cl_uint count = 0, found = 0;
 
     if (clGetPlatformIDs(1, &platform, NULL) != CL_SUCCESS ||
-        clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, SERVERS, devices, &count) !=
-            CL_SUCCESS ||
-        count != SERVERS) {
+        clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, DEVICES_MAX, all, &count) !=
+            CL_SUCCESS) {
         return false;
     }
-    (void)clGetDeviceInfo(devices[0], CL_DEVICE_VERSION, sizeof(version), version,
-                          NULL);
-    return strstr(version, "PoCL") != NULL;
+    for (cl_uint i = 0; i < count && i < DEVICES_MAX; i++) {
+        char version[256] = "";
+
+        (void)clGetDeviceInfo(all[i], CL_DEVICE_VERSION, sizeof(version), version,
+                              NULL);
+        if (found < SERVERS && strstr(version, "PoCL") != NULL) {
+            devices[found++] = all[i];
+        }
+    }
+    return found == SERVERS;
 }
 
 int
-main(void)
+main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_kernel_reads_what_drivers_need),
         cmocka_unit_test(a_kernel_reads_nothing_else),
         cmocka_unit_test(assembly_includes_no_file),
-        cmocka_unit_test(a_gpu_driver_is_not_restricted),
+        cmocka_unit_test(untried_drivers_are_not_restricted),
     };
     int failed = 77;
 
+    if (argc > 1) {
+        cmocka_set_test_filter(argv[1]);
+    }
 #ifdef __x86_64__
     if (getenv("OCL_ICD_VENDORS") != NULL) {
         (void)snprintf(drivers, sizeof(drivers), "%s", getenv("OCL_ICD_VENDORS"));
@@ -324,11 +346,7 @@ main(void)
         (void)fprintf(stderr, "skipped: no Landlock of Linux 5.19, or no driver\n");
         return failed;
     }
-    (void)setenv("TELPHER_DRIVER_FILES", "/", 1);
-    failed = servers_restart(&servers, OPEN, NULL);
-    (void)unsetenv("TELPHER_DRIVER_FILES");
-    if (failed != 0 || write_secret() != 0 || add_driver() != 0 ||
-        servers_restart(&servers, BESIDE_GPU, vendors) != 0) {
+    if (write_secret() != 0 || restart_others() != 0) {
         failed = 1;
     } else if (open_devices()) {
         failed = cmocka_run_group_tests(tests, NULL, NULL);
@@ -336,9 +354,8 @@ main(void)
         (void)fprintf(stderr, "skipped: the driver is not PoCL for processors\n");
         failed = 77;
     }
-    (void)unlink(secret);
-    remove_driver();
     servers_stop(&servers);
+    (void)nftw(servers.dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
 #else
     (void)tests;
 #endif

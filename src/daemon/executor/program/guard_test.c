@@ -366,7 +366,10 @@ main(int argc, char **argv)
         cmocka_unit_test(test_asked_for),
     };
     const struct CMUnitTest no_guard[] = {cmocka_unit_test(test_no_guard)};
-    const struct CMUnitTest any_driver[] = {cmocka_unit_test(test_nothing_is_read)};
+    const struct CMUnitTest any_driver[] = {
+        cmocka_unit_test(test_nothing_is_read),
+        cmocka_unit_test(test_assembly),
+    };
     bool guarded = argc < 2 || strcmp(argv[1], "--no-guard") != 0;
     bool any = argc >= 2 && strcmp(argv[1], "--any-driver") == 0;
     const char *const options[] = {"--cache", "none", NULL};
