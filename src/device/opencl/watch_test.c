@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/resource.h>
 
 #include <cmocka.h>
 
@@ -220,6 +221,35 @@ the_owner_reports_in_turn(void **state)
     }
 }
 
+/* @return how often threads of this process but the calling one have waited */
+static long
+others_waits(void)
+{
+    struct rusage all, own;
+
+    assert_int_equal(getrusage(RUSAGE_SELF, &all), 0);
+    assert_int_equal(getrusage(RUSAGE_THREAD, &own), 0);
+    return all.ru_nvcsw - own.ru_nvcsw;
+}
+
+static void
+leaving_without_events_wakes_no_thread(void **state)
+{
+    enum { TIMES = 50 };
+    long before;
+
+    (void)state;
+    tp_opencl_watch_adopt(true);
+    tp_clock_sleep(20 * TP_CLOCK_MS); /* the thread waits by now */
+    before = others_waits();
+    for (int i = 0; i < TIMES; i++) {
+        tp_opencl_watch_leave();
+        tp_clock_sleep(TP_CLOCK_MS);
+    }
+    assert_true(others_waits() - before < TIMES / 2);
+    tp_opencl_watch_adopt(false);
+}
+
 int
 main(void)
 {
@@ -228,6 +258,7 @@ main(void)
         cmocka_unit_test(the_owner_looks),
         cmocka_unit_test(ends_are_reported_in_turn),
         cmocka_unit_test(the_owner_reports_in_turn),
+        cmocka_unit_test(leaving_without_events_wakes_no_thread),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
