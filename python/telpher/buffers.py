@@ -78,7 +78,8 @@ def _of_dlpack(obj):
 
 def is_device(obj):
     """Whether the data is in device memory, which the CPU may not read."""
-    return getattr(obj, "_telpher_device", False) or hasattr(obj, "__cuda_array_interface__")
+    return (getattr(obj, "_telpher_device", False) or hasattr(obj, "__cuda_array_interface__") or
+            hasattr(type(obj), "__dlpack_device__") and obj.__dlpack_device__()[0] == _CUDA)
 
 
 def _is_plain(kind):

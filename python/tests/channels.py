@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""usage: channels.py [cupy|torch|cuda…]
+"""usage: channels.py [sim|KIND|KIND.dlpack…], KIND: cupy, torch, cuda
 
 Channels between objects that receive into memory of the caller, also into arrays of a GPU. Run alone or by telpher launch
 -n 2; prints "channels: OK" in process 0."""
@@ -23,7 +23,7 @@ def pattern(size, number):
 
 
 class Tensor:
-    """Memory that only DLPack names, as a NumPy array's."""
+    """Memory that only DLPack names: a NumPy array's, or an array's of a GPU."""
 
     def __init__(self, array):
         self._array = array
@@ -253,10 +253,14 @@ def torch_of(size):
 
 
 GPU_ARRAYS = {"sim": memory_of, "cupy": cupy_of, "torch": torch_of, "cuda": lambda size: charm.context.alloc(size, "cuda")}
+for _name in "cupy", "torch", "cuda":
+    GPU_ARRAYS[_name + ".dlpack"] = lambda size, make=GPU_ARRAYS[_name]: Tensor(make(size))
 
 
 def store(buffer, data):
-    if hasattr(buffer, "copy_from"):
+    if isinstance(buffer, Tensor):
+        store(buffer._array, data)
+    elif hasattr(buffer, "copy_from"):
         buffer.copy_from(data)
     elif hasattr(buffer, "set"):  # of CuPy
         buffer.set(data)
@@ -269,6 +273,8 @@ def store(buffer, data):
 
 
 def load(buffer):
+    if isinstance(buffer, Tensor):
+        return load(buffer._array)
     if hasattr(buffer, "copy_to"):
         return buffer.copy_to(numpy.zeros(buffer.nbytes, "u1"))
     if isinstance(buffer, Svm):
@@ -277,7 +283,7 @@ def load(buffer):
         return buffer.get()
     if hasattr(buffer, "cpu"):
         return buffer.cpu().numpy()
-    return numpy.frombuffer(buffer._array if isinstance(buffer, Tensor) else buffer, "u1")
+    return numpy.frombuffer(buffer, "u1")
 
 
 def main(args):
