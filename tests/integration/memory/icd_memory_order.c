@@ -256,6 +256,17 @@ marker_for_what_is_over_is_over(void **state)
     ok(clReleaseEvent(marker));
 }
 
+/** True if commands of an out-of-order queue do not pass one that waits: NVIDIA's driver. */
+static bool
+runs_in_turn(void)
+{
+    cl_uint vendor;
+
+    ok(clGetDeviceInfo(one.devices[0], CL_DEVICE_VENDOR_ID, sizeof(vendor), &vendor,
+                       NULL));
+    return vendor == 0x10de;
+}
+
 /** A map that moves no content waits for the barrier before it, and for nothing else. */
 static void
 map_waits_for_a_barrier(void **state)
@@ -283,8 +294,13 @@ map_waits_for_a_barrier(void **state)
                       &status, NULL));
     assert_true(status > CL_COMPLETE);
     ok(clSetUserEventStatus(gates[0], CL_COMPLETE));
+    if (runs_in_turn()) {
+        ok(clSetUserEventStatus(gates[1], CL_COMPLETE));
+    }
     ok(clWaitForEvents(1, &mapped));
-    ok(clSetUserEventStatus(gates[1], CL_COMPLETE));
+    if (!runs_in_turn()) {
+        ok(clSetUserEventStatus(gates[1], CL_COMPLETE));
+    }
     ok(clEnqueueUnmapMemObject(q, mem, ptr, 0, NULL, NULL));
     ok(clFinish(q));
     for (int i = 0; i < 2; i++) {
