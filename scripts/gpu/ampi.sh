@@ -5,8 +5,9 @@
 # of calls, on processes and virtual ranks; libtelpher-mpi-device in front of the MPIs that the build found takes OpenCL's
 # shared virtual memory and buffers. Jacobi's method (examples/09_jacobi_mpi) on the GPU, weak and strong, direct and staged,
 # on adaptive MPI with 1 to 4 virtual ranks a process and, beside it, on the MPI of CUDA_MPI=PREFIX that takes CUDA's memory;
-# PARTS="calls jacobi patterns" chooses; patterns are OSU's
-# latency and bandwidth on both, direct (mpi) and staged (mpi_host).
+# PARTS="calls jacobi patterns reductions" chooses; patterns are OSU's
+# latency and bandwidth on both, direct (mpi) and staged (mpi_host); reductions is a table of allreduce in device memory,
+# computed by the device and by the host.
 # shellcheck source=scripts/usage.sh
 . "$(dirname "$0")/../usage.sh"
 set -uo pipefail
@@ -18,7 +19,7 @@ cd "$(dirname "$0")/../.." || exit
 . scripts/gpu/step.sh
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 launch=$build/bin/telpher
-parts=" ${PARTS:-calls jacobi patterns} "
+parts=" ${PARTS:-calls jacobi patterns reductions} "
 
 part_calls() {
 for kind in cuda opencl sim; do
@@ -82,7 +83,27 @@ part_patterns() {
     done
 }
 
-for part in calls jacobi patterns; do
+# Medians in us. TELPHER_AMPI_DEVICE_REDUCE: from 0 bytes on, from so many that none is computed by the device.
+part_reductions() {
+    local kind least files=()
+    for kind in ${KINDS:-cuda opencl}; do
+        for least in 0 1T; do
+            TELPHER_AMPI_DEVICE_REDUCE=$least LINES_SHOWN=0 step "reductions-$kind-$least" 100 "$launch" launch -n 2 -- \
+                "$build/tests/ampi/ampi_device_time" "$kind" 16777216
+            files+=("$results/reductions-$kind-$least.txt")
+        done
+    done
+    awk -v kinds="${KINDS:-cuda opencl}" '/^ *[0-9]+ / { row[$1 + 0] = row[$1 + 0] " " $3 " |" }
+        END {
+            n = split(kinds, kind)
+            line = "| bytes |"; rule = "|---|"
+            for (i = 1; i <= n; i++) { line = line " " kind[i] ", device | " kind[i] ", host |"; rule = rule "---|---|" }
+            print line "\n" rule
+            for (bytes = 4096; bytes in row; bytes *= 4) print "| " bytes " |" row[bytes]
+        }' "${files[@]}" | tee "$results/reductions.md"
+}
+
+for part in calls jacobi patterns reductions; do
     [[ $parts != *" $part "* ]] || "part_$part"
 done
 steps_end

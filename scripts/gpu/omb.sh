@@ -43,6 +43,16 @@ export -f launch # for timeout, which runs programs
 export mpi
 start=(bash -c 'launch "$@"' launch)
 
+# takes_cuda: whether the MPI takes CUDA's device memory itself; asked once
+takes_cuda() {
+    if [ -z "${own_cuda:-}" ]; then
+        own_cuda=yes
+        ! timeout 60 "${start[@]}" 2 "" "$bench" latency -r mpi -d cuda -i 1 -x 0 -m 8:8 D D 2>&1 |
+            grep -m 1 'does not take CUDA' || own_cuda=no
+    fi
+    [ "$own_cuda" = yes ]
+}
+
 # ways NAME RANKS COMMAND…: one after the other, each into a file of rows in JSON
 ways() {
     local name=$1 ranks=$2 kind
@@ -51,7 +61,7 @@ ways() {
         step "$name-$kind-host" 280 "${start[@]}" "$ranks" "" "$bench" "$@" -r mpi_host -d "$kind" -f json
         step "$name-$kind-device" 280 "${start[@]}" "$ranks" "$device" "$bench" "$@" -r mpi -d "$kind" -f json
     done
-    step "$name-cuda-own" 280 "${start[@]}" "$ranks" "" "$bench" "$@" -r mpi -d cuda -f json # refused by an MPI without CUDA
+    ! takes_cuda || step "$name-cuda-own" 280 "${start[@]}" "$ranks" "" "$bench" "$@" -r mpi -d cuda -f json
 }
 
 part_check() {
