@@ -213,7 +213,7 @@ test_short_kernels_of_slow_client(void **state)
     assert_true(all[1].longest_wait < 10 * TP_CLOCK_MS);
 }
 
-/* What a session did not want before gives it no right to keep others waiting now. */
+/* A session that was idle before has no right to keep others waiting now. */
 static void
 test_pauses_are_not_saved_up(void **state)
 {
