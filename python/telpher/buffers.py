@@ -6,9 +6,12 @@ buffer protocol (bytes, bytearray, array, memoryview, NumPy), DLPack tensors, sh
 SVM, SVMPointer and SVMAllocation; coarse-grained memory must be mapped meanwhile), and telpher.Memory.
 """
 import ctypes
+import functools
+import os
 
 from ._telpher import ffi
 
+_LEGACY, _NO_CONTEXT = 1, 201  # CU_STREAM_LEGACY, the default stream; CUDA_ERROR_INVALID_CONTEXT
 _CPU, _CUDA, _CUDA_HOST = 1, 2, 3  # DLDeviceType
 
 
@@ -50,6 +53,23 @@ def item_size(typestr):
     return int(typestr[2:])
 
 
+@functools.lru_cache(None)
+def _driver():
+    """CUDA's driver, which the maker of a device array has loaded."""
+    driver = ctypes.CDLL(os.environ.get("TELPHER_LIBCUDA", "libcuda.so.1"))
+    driver.cuStreamSynchronize.argtypes = [ctypes.c_void_p]
+    return driver
+
+
+def _wait_for(stream):
+    """Waits for what a program has put on a stream: the array's content is there, and nothing overwrites what is received.
+    The CUDA Array Interface, version 3, and DLPack make this the consumer's duty."""
+    status = _driver().cuStreamSynchronize(stream)
+    if status not in (0, _NO_CONTEXT):  # without a context this thread has put nothing on a stream
+        raise RuntimeError(f"cuStreamSynchronize of stream {stream} failed: CUDA error {status}; the program's kernels may "
+                           "have failed before: synchronize the device to see where")
+
+
 def _of_cuda(obj, writable):
     face = obj.__cuda_array_interface__
     size = item_size(face["typestr"])
@@ -59,6 +79,9 @@ def _of_cuda(obj, writable):
     address, read_only = face["data"]
     if writable and read_only:
         raise ValueError("the device array is read-only")
+    stream = face.get("stream", _LEGACY)  # None: nothing to wait for. PyTorch, for example, names none.
+    if stream is not None:
+        _wait_for(stream)
     return address, size * _product(face["shape"])
 
 
@@ -69,6 +92,8 @@ def _of_dlpack(obj):
     tensor = _Tensor.from_address(get(capsule, b"dltensor"))
     if tensor.device.type not in (_CPU, _CUDA, _CUDA_HOST):
         raise TypeError(f"DLPack device type {tensor.device.type} is not supported; CPU and CUDA are")
+    if tensor.device.type == _CUDA:
+        _wait_for(_LEGACY)  # __dlpack__() without a stream means this one
     shape = tensor.shape[:tensor.ndim]
     if tensor.strides:
         _need_contiguous(_is_contiguous(shape, tensor.strides[:tensor.ndim]), "the tensor")

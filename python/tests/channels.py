@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""usage: channels.py [sim|KIND|KIND.dlpack…], KIND: cupy, torch, cuda
+"""usage: channels.py [sim|cuda.stream|KIND|KIND.dlpack…], KIND: cupy, torch, cuda
 
 Channels between objects that receive into memory of the caller, also into arrays of a GPU. Run alone or by telpher launch
 -n 2; prints "channels: OK" in process 0."""
@@ -7,6 +7,7 @@ import ctypes
 
 import numpy
 
+import device_arrays
 from telpher.mdr import Array, Channel, Chare, Future, charm, coro
 from telpher.mdr import channel as channels
 
@@ -253,6 +254,7 @@ def torch_of(size):
 
 
 GPU_ARRAYS = {"sim": memory_of, "cupy": cupy_of, "torch": torch_of, "cuda": lambda size: charm.context.alloc(size, "cuda")}
+GPU_ARRAYS["cuda.stream"] = device_arrays.StreamArray
 for _name in "cupy", "torch", "cuda":
     GPU_ARRAYS[_name + ".dlpack"] = lambda size, make=GPU_ARRAYS[_name]: Tensor(make(size))
 

@@ -53,6 +53,27 @@ class _DeviceArray:
         _call("cuStreamSynchronize", self._stream.handle)
 
 
+class StreamArray(_DeviceArray):
+    """Names its stream in the interface; a copy may be under way on it."""
+
+    def __init__(self, size):
+        _start()
+        super().__init__(size, "u1")
+
+    @property
+    def __cuda_array_interface__(self):
+        return dict(super().__cuda_array_interface__, stream=self._stream.handle.value)
+
+    def copy_from(self, host):
+        self._host = host  # until the copy is over
+        _call("cuMemcpyHtoDAsync_v2", self._address, ctypes.c_void_p(host.ctypes.data), ctypes.c_size_t(self.nbytes),
+              self._stream.handle)
+
+    def copy_to(self, host):
+        self.copy_to_host(host)
+        return host
+
+
 class cuda:
     """The module's names."""
 

@@ -30,7 +30,7 @@ for memory in cupy torch; do
     "$python" -c "import $memory" 2>/dev/null && memories="$memories $memory"
 done
 # shellcheck disable=SC2086
-step objects 200 telpher launch -n 2 -- "$python" "$here/python/tests/channels.py" cuda cuda.dlpack \
+step objects 200 telpher launch -n 2 -- "$python" "$here/python/tests/channels.py" cuda cuda.dlpack cuda.stream \
     $memories ${memories// //.dlpack }
 for size in ${SIZES:-64 256 448}; do
     for memory in $memories; do

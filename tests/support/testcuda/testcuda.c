@@ -676,11 +676,16 @@ cuStreamDestroy_v2(CUstream stream)
     return CUDA_SUCCESS;
 }
 
+enum { LEGACY_STREAM = 1 }; /* CU_STREAM_LEGACY */
+
 EXPORT CUresult cuStreamSynchronize(CUstream stream);
 EXPORT CUresult
 cuStreamSynchronize(CUstream stream)
 {
     ENTER_CONTEXT("cuStreamSynchronize");
+    if ((uintptr_t)stream == LEGACY_STREAM) {
+        return CUDA_SUCCESS; /* nothing here puts work on it */
+    }
     while (!tp_list_is_empty(&stream->ops)) {
         run_one(stream);
     }
