@@ -107,9 +107,12 @@ def is_device(obj):
             hasattr(type(obj), "__dlpack_device__") and obj.__dlpack_device__()[0] == _CUDA)
 
 
+_BUILTINS = (bytes, bytearray, memoryview)
+
+
 def _is_plain(kind):
     """Whether objects of a type have a buffer only: no attribute of theirs needs a look."""
-    return kind in (bytes, bytearray, memoryview) or (kind.__module__, kind.__name__) == ("numpy", "ndarray")
+    return kind in _BUILTINS or (kind.__module__, kind.__name__) == ("numpy", "ndarray")
 
 
 class _Plain(dict):
@@ -125,6 +128,9 @@ _plain, _BYTES = _Plain(), ffi.typeof("char[]")
 def address_of(obj, writable=False):
     """(pointer, bytes, what keeps the memory alive) of an object's data; no copy is made."""
     if _plain[type(obj)]:
+        if type(obj) not in _BUILTINS and obj.dtype.hasobject:
+            raise TypeError("an array of Python objects has pointers for data: give it another dtype, or send it as an "
+                            "object through a channel of objects")
         try:
             view = ffi.from_buffer(_BYTES, obj, writable)
             return view, len(view), view

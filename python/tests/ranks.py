@@ -52,6 +52,8 @@ class Ranks(unittest.TestCase):
         self.assertTrue((back == data).all())
         with self.assertRaisesRegex(ValueError, "contiguous"):
             job.channel(self.other, 102).send(data[::2])
+        with self.assertRaisesRegex(TypeError, "array of Python objects"):
+            job.channel(self.other, 102).send(numpy.array([job, None]))
 
     def test_memory_the_processor_cannot_touch(self):
         data, back = bytes(range(256)) * 1024, bytearray(256 * 1024)
