@@ -33,7 +33,7 @@ floors() {
 }
 
 direct() {
-    step direct-check 60 "$bench" latency -d "$device" -c -i 20 -x 2 -m 1:268435456 D D
+    step direct-check 120 "$bench" latency -d "$device" -c -i 20 -x 2 -m 1:268435456 D D
     step direct-latency 60 "$bench" latency -d "$device" -i 300 -x 30 -m 8:4194304 D D
     step direct-bw 60 "$bench" bw -d "$device" -W 16 -i 10 -x 2 -m 65536:67108864 D D
     TELPHER_DIRECT_MIN=64K step chunks-latency 60 "$bench" latency -d "$device" -i 300 -x 30 -m 8:32768 D D
