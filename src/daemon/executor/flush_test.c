@@ -68,21 +68,6 @@ expect_reader(struct test_scene *c)
     test_expect_alive(&c->s); /* the second is read after the flush */
 }
 
-/* Calls of clFlush in the log of the one executor. */
-static unsigned
-count_flushes(void)
-{
-    char line[256];
-    unsigned count = 0;
-    FILE *f = test_driver_log();
-
-    while (fgets(line, sizeof(line), f) != NULL) {
-        count += strncmp(line, "clFlush ", 8) == 0;
-    }
-    (void)fclose(f);
-    return count;
-}
-
 /* ---- tests ---- */
 
 static void
@@ -93,18 +78,18 @@ test_waits_for_user_event(void **state)
     unsigned flushes;
 
     expect_reader(c);
-    flushes = count_flushes();
+    flushes = test_driver_calls("clFlush");
     event = put_marker(c, user, TP_WIRE_NOTIFY);
     for (int i = 0; i < 200; i++) { /* more than are let pass without a flush */
         last = put_marker(c, 0, TP_WIRE_NOTIFY);
     }
     expect_reader(c);
     assert_int_equal(test_count(&c->s, TP_WIRE_DONE), 0);
-    assert_int_equal(count_flushes(), flushes);
+    assert_int_equal(test_driver_calls("clFlush"), flushes);
     set_user_event(c, user, CL_COMPLETE);
     test_expect_success(c, event);
     test_expect_success(c, last);
-    assert_true(count_flushes() > flushes);
+    assert_true(test_driver_calls("clFlush") > flushes);
 }
 
 /* A flush waits for nothing: the queue is flushed whatever its commands wait for. */
@@ -116,10 +101,10 @@ test_ordinary_driver(void **state)
     unsigned flushes;
 
     expect_reader(c);
-    flushes = count_flushes();
+    flushes = test_driver_calls("clFlush");
     event = put_marker(c, user, TP_WIRE_NOTIFY);
     expect_reader(c);
-    assert_true(count_flushes() > flushes);
+    assert_true(test_driver_calls("clFlush") > flushes);
     set_user_event(c, user, CL_COMPLETE);
     test_expect_success(c, event);
 }

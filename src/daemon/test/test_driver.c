@@ -52,6 +52,21 @@ test_driver_log(void)
     return f;
 }
 
+unsigned
+test_driver_calls(const char *function)
+{
+    size_t len = strlen(function);
+    FILE *log = test_driver_log();
+    unsigned seen = 0;
+    char line[256];
+
+    while (fgets(line, sizeof(line), log) != NULL) {
+        seen += strncmp(line, function, len) == 0 && line[len] == ' ';
+    }
+    (void)fclose(log);
+    return seen;
+}
+
 void
 test_use_new_queue(struct test_scene *c, uint64_t properties)
 {

@@ -14,5 +14,7 @@ int test_close_driver_scene(void **state);
 void test_use_new_queue(struct test_scene *c, uint64_t properties);
 /** The log of the test driver in the one executor; the caller closes it. */
 FILE *test_driver_log(void);
+/** Counts the calls of a function in that log. */
+unsigned test_driver_calls(const char *function);
 
 #endif

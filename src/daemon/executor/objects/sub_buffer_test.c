@@ -54,20 +54,6 @@ read_mems(const char *what, unsigned *mems)
     return count;
 }
 
-static unsigned
-count_lines(const char *start)
-{
-    char line[256];
-    unsigned count = 0;
-    FILE *f = test_driver_log();
-
-    while (fgets(line, sizeof(line), f) != NULL) {
-        count += strncmp(line, start, strlen(start)) == 0;
-    }
-    (void)fclose(f);
-    return count;
-}
-
 /* The driver's sub-buffers that have gone, by the turn in which they came, as "0", "21". */
 static void
 expect_gone(struct test_scene *c, const char *expected)
@@ -134,7 +120,7 @@ migrate(struct test_scene *c)
 
     test_put(&c->s, TP_WIRE_MIGRATE, &m);
     test_expect_success(c, m.event);
-    return count_lines("clEnqueueMigrateMemObjects");
+    return test_driver_calls("clEnqueueMigrateMemObjects");
 }
 
 static void

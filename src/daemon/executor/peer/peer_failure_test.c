@@ -41,26 +41,11 @@ open_slow_fill(void **state)
     return open_paused(state, "clEnqueueFillBuffer");
 }
 
-static unsigned
-calls_of(const char *function)
-{
-    size_t len = strlen(function);
-    FILE *log = test_driver_log();
-    unsigned seen = 0;
-    char line[256];
-
-    while (fgets(line, sizeof(line), log) != NULL) {
-        seen += strncmp(line, function, len) == 0 && line[len] == ' ';
-    }
-    (void)fclose(log);
-    return seen;
-}
-
 /* Waits until the driver is in the nth call of a function. */
 static void
 await_call(const char *function, unsigned nth)
 {
-    while (calls_of(function) < nth) {
+    while (test_driver_calls(function) < nth) {
         tp_clock_sleep(TP_CLOCK_MS);
     }
 }
@@ -107,7 +92,7 @@ fail_event_within(struct test_scene *c, put_function put, const char *call)
     unsigned before;
 
     test_expect_alive(&c->s);
-    before = calls_of(call);
+    before = test_driver_calls(call);
     command = put(c, event);
     test_flush(&c->s);
     await_call(call, before + 1);
@@ -176,14 +161,14 @@ pull_enqueues_nothing(void **state)
 
     test_use_new_queue(c, CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE);
     test_expect_alive(&c->s);
-    markers = calls_of("clEnqueueMarkerWithWaitList");
+    markers = test_driver_calls("clEnqueueMarkerWithWaitList");
     pull = test_put_pull(c, 1, transfer, sizeof(content));
     test_expect_alive(&c->s);
     assert_int_equal(tp_stream_send_data(peer, transfer, 0, content, sizeof(content)),
                      TELPHER_OK);
     test_expect_success(c, pull);
-    assert_int_equal(calls_of("clEnqueueMarkerWithWaitList"), markers);
-    assert_int_equal(calls_of("clEnqueueBarrierWithWaitList"), 0);
+    assert_int_equal(test_driver_calls("clEnqueueMarkerWithWaitList"), markers);
+    assert_int_equal(test_driver_calls("clEnqueueBarrierWithWaitList"), 0);
     tp_stream_destroy(peer);
 }
 
