@@ -404,29 +404,63 @@ complete(struct tp_exec_event *ev, cl_int status)
     watch_awaited(awaited);
 }
 
+/* ---- READs that a command waited for ---- */
+
+/* The newest READ that is over when a command is over. */
+static uint64_t
+reads_until(const struct tp_exec_event *ev)
+{
+    return ev->is_read ? ev->made : ev->reads_before;
+}
+
+void
+tp_exec_event_note_wait(struct tp_exec_event *ev, const struct tp_exec_event *other)
+{
+    ev->reads_before = TP_MAX(ev->reads_before, reads_until(other));
+}
+
+/* Records what a command waits for by its place in the queue, and what later ones do. */
+static void
+note_place(struct tp_exec_event *ev)
+{
+    struct tp_exec_queue *q = ev->queue;
+
+    ev->reads_before = TP_MAX(
+        ev->reads_before, q->in_order || ev->is_whole ? q->reads : q->barrier_reads);
+    if (ev->is_barrier) {
+        q->barrier_reads = ev->reads_before;
+    }
+    q->reads = TP_MAX(q->reads, reads_until(ev));
+}
+
 /*
- * The first READ after the one made @p after that @p last may have waited for and that may have
- * ended, held; NULL: none. READs of the same in-order queue are settled with @p last.
+ * The next READ after @p from that @p last may have waited for and that may have ended, held;
+ * NULL: none. READs of the same in-order queue are settled with @p last.
+ * @param from  held, or NULL: the first
  * @param idle  an in-order queue whose first READ has not ended; or NULL
  */
 static struct tp_exec_event *
-next_read(const struct tp_exec_event *last, uint64_t after,
+next_read(const struct tp_exec_event *last, const struct tp_exec_event *from,
           const struct tp_exec_queue *idle)
 {
     struct tp_exec *x = last->obj.x;
+    uint64_t after = from != NULL ? from->made : 0;
     struct tp_exec_event *found = NULL;
+    struct tp_list *pos;
 
     tp_mutex_lock(&x->done_lock);
-    tp_list_for_each_entry(struct tp_exec_event, ev, &x->reads, read_link) {
+    pos = from != NULL && tp_list_is_linked(&from->read_link) ? from->read_link.next
+                                                              : x->reads.next;
+    for (; pos != &x->reads && found == NULL; pos = pos->next) {
+        struct tp_exec_event *ev = tp_list_entry(pos, struct tp_exec_event, read_link);
         bool in_turn = ev->queue->in_order && ev->queue == last->queue;
 
-        if (ev->made >= last->made) {
+        if (ev->made > last->reads_before) {
             break; /* the list is in the order of the commands */
         }
         if (ev->made > after && ev->blocked == 0 && ev->queue != idle && !in_turn) {
             tp_exec_ref(&ev->obj);
             found = ev;
-            break;
         }
     }
     tp_mutex_unlock(&x->done_lock);
@@ -434,29 +468,34 @@ next_read(const struct tp_exec_event *last, uint64_t after,
 }
 
 /*
- * Reports READs that have ended before a command that may have waited for them: the client takes
- * its DONE as a sign that it has their content. A driver may call back in any order, and Intel's
- * runtime for CPUs does.
+ * Reports READs that have ended before a command that waited for them: the client takes its DONE
+ * as a sign that it has their content. A driver may call back in any order, and Intel's runtime
+ * for CPUs does.
  */
 static void
 complete_reads_before(const struct tp_exec_event *last)
 {
     const struct tp_exec_queue *idle = NULL;
-    struct tp_exec_event *ev;
-    uint64_t after = 0;
+    struct tp_exec_event *ev = NULL, *next;
 
-    if (tp_exec_has_quirk(last->obj.x, TP_EXEC_QUIRK_LATE_CALLBACKS)) {
-        return; /* events are polled in order */
+    if (last->reads_before == 0 ||
+        tp_exec_has_quirk(last->obj.x, TP_EXEC_QUIRK_LATE_CALLBACKS)) {
+        return; /* with the quirk, events are polled in order */
     }
-    while ((ev = next_read(last, after, idle)) != NULL) {
-        cl_int status = tp_exec_event_status(ev);
+    while ((next = next_read(last, ev, idle)) != NULL) {
+        cl_int status = tp_exec_event_status(next);
 
-        after = ev->made;
         if (status == CL_COMPLETE) {
-            complete(ev, status);
-        } else if (ev->queue->in_order) {
-            idle = ev->queue;
+            complete(next, status);
+        } else if (next->queue->in_order) {
+            idle = next->queue;
         }
+        if (ev != NULL) {
+            tp_exec_unref(&ev->obj);
+        }
+        ev = next;
+    }
+    if (ev != NULL) {
         tp_exec_unref(&ev->obj);
     }
 }
@@ -546,6 +585,7 @@ tp_exec_event_submitted(struct tp_exec_event *ev)
 
     tp_list_init(&dead);
     tp_exec_ref(&ev->obj);
+    note_place(ev);
     tp_mutex_lock(&x->done_lock);
     if (++q->since_sweep >= TP_MAX(q->sweep_at, (unsigned)SWEEP_EVERY)) {
         sweep_completed(q, &dead); /* releases the lock meanwhile */

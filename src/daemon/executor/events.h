@@ -40,6 +40,9 @@ struct tp_exec_event {
     struct tp_list dead_link; /**< in the list of the thread that settled it */
     struct tp_list open_link; /**< exec->user_events, while it is not set; done_lock */
     uint64_t made; /**< sequence number from 1: an event waits only for smaller ones */
+    uint64_t
+        reads_before; /**< `made` of the newest READ that it waits for, also by way of
+                                other commands; 0: none */
     struct tp_exec_waits *waits; /**< what may fail and it waits for, or NULL */
     struct tp_list waiters; /**< commands that it blocks; done_lock */
     uint32_t blocked; /**< of its waits: those for blocked events; done_lock */
@@ -102,7 +105,10 @@ void tp_exec_queue_unblock(struct tp_exec_queue *q);
 
 /** Creates an event; with id 0 it is not in the table. @return NULL: no memory */
 struct tp_exec_event *tp_exec_event_new(struct tp_exec *x, uint64_t id);
-/** Appends an event to the pending list of its queue; watches it if DONE is wanted. */
+/** Records that a command waits for another one. Reader only. */
+void tp_exec_event_note_wait(struct tp_exec_event *ev,
+                             const struct tp_exec_event *other);
+/** Appends an event to the pending list of its queue; watches it if DONE is wanted. Reader. */
 void tp_exec_event_submitted(struct tp_exec_event *ev);
 /**
  * Handles the end of a command, successful or not: sends DONE for it and, on an in-order

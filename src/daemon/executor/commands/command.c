@@ -17,10 +17,11 @@ enum { COPY_RECT = 13 }; /* values of a rectangular COPY */
 
 /* ---- begin and end ---- */
 
-/* Puts the native events of a wait list into x->waits. @return 0 or the CL error */
+/* Puts the native events of a command's wait list into x->waits. @return 0 or the CL error */
 static int32_t
-find_waits(struct tp_exec *x, struct tp_exec_queue *q, const struct tp_wire_u64s *wait)
+find_waits(struct tp_exec_command *c, const struct tp_wire_u64s *wait)
 {
+    struct tp_exec *x = c->x;
     int32_t error = 0;
 
     for (size_t i = 0; i < wait->count; i++) {
@@ -38,7 +39,8 @@ find_waits(struct tp_exec *x, struct tp_exec_queue *q, const struct tp_wire_u64s
             return CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST;
         }
         x->waits[i] = ev->native;
-        error = error != 0 ? error : tp_exec_queue_wait_for(q, ev);
+        tp_exec_event_note_wait(c->ev, ev);
+        error = error != 0 ? error : tp_exec_queue_wait_for(c->queue, ev);
     }
     return error;
 }
@@ -119,7 +121,7 @@ tp_exec_begin(struct tp_exec *x, struct tp_exec_command *ret, const char *call,
             tp_exec_queue_track(c.queue); /* a command that may fail waits for them */
         }
         if (c.error == 0) {
-            c.error = find_waits(x, c.queue, wait);
+            c.error = find_waits(&c, wait);
         }
         if (c.error == 0) {
             c.error = tp_exec_waits_keep(c.ev, wait);

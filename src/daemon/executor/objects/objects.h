@@ -69,6 +69,8 @@ struct tp_exec_queue {
     size_t blocker_count;
     unsigned launches; /**< since the last command with a callback; reader only */
     unsigned untracked; /**< commands after the last pending one; reader only */
+    uint64_t reads; /**< as tp_exec_event.reads_before, of its end; reader only */
+    uint64_t barrier_reads; /**< out of order: of the last barrier's; reader only */
     cl_event
         barrier; /**< last one (in order: only after renewal), or NULL; reader only */
     bool barrier_is_own; /**< made by tp_exec_queue_renew(), not by a command */
