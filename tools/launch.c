@@ -26,7 +26,7 @@ enum {
     HOSTS_MAX = 1024,
     PARTS_MAX = 64,
     KILL_AFTER_S = 5,
-    LISTEN_S = 2,
+    LISTEN_S = 2, /* in which ranks that lost another one may end by themselves */
     SPARE_DESCRIPTORS = 128
 };
 
@@ -105,20 +105,20 @@ parse_options(int argc, char **argv, struct launch_options *o)
         CLI_INT('n', "ranks", "N", "how many; without it one, or one for each host",
                 &o->ranks, 1, RANKS_MAX),
         CLI_CALL('H', "hosts", "LIST",
-                 "hosts with commas between, each gets as many ranks;\n"
-                 "others than this one are reached by ssh",
+                 "hosts with commas between, over which ranks are spread in\n"
+                 "equal blocks; hosts other than this one are reached by ssh",
                  o, add_hosts),
         CLI_TEXT(0, "root-host", "NAME",
                  "how other hosts reach this one; else its host name", &o->root_host),
         CLI_CALL(0, "timeout", "TIME",
-                 "for all ranks to come: 30s, 500ms; else\n"
+                 "for all ranks to connect: 30s, 500ms; else\n"
                  "TELPHER_START_TIMEOUT, or 60s",
                  &o->timeout_ns, parse_duration),
         CLI_TEXT(0, "transports", "LIST", "how ranks reach each other: shm, ucx, tcp",
                  &o->transports),
         CLI_CALL(0, "bind", "WHAT",
-                 "core: each rank runs on a core of its own, if there are as many;\n"
-                 "ranks on this host only; none (default)",
+                 "core: each rank runs on a core of its own, if there are at least\n"
+                 "as many cores as ranks; ranks on this host only; none (default)",
                  &o->bind, parse_bind),
         CLI_FLAG('l', "label", "begin each line of output with the rank", &o->label),
         CLI_FLAG('k', "keep-going", "when a rank fails, let the others go on",
@@ -208,15 +208,14 @@ parse_parts(struct launch_options *o, char *command, char **program)
 /* ---- starting ---- */
 
 static const struct part *
-part_of(const struct launch_options *o, long rank, int *ret_number)
+part_of(const struct launch_options *o, long rank)
 {
-    int number = 0;
+    const struct part *part = o->parts;
 
-    while (number < o->part_count - 1 && rank >= o->parts[number].ranks) {
-        rank -= o->parts[number++].ranks;
+    while (part < &o->parts[o->part_count - 1] && rank >= part->ranks) {
+        rank -= part++->ranks;
     }
-    *ret_number = number;
-    return &o->parts[number];
+    return part;
 }
 
 static const char *
@@ -242,16 +241,13 @@ static int
 write_variables(const struct launch_options *o, const telpher_root *root, long rank,
                 const char *root_host, char *dst, size_t cap)
 {
-    int part;
-    int len;
-
-    (void)part_of(o, rank, &part);
-    len = snprintf(dst, cap,
-                   "TELPHER_RANK=%ld\nTELPHER_SIZE=%d\nTELPHER_ROOT=%s:%u\n"
-                   "TELPHER_ROOT_BY=launcher\nTELPHER_JOB=%s\n"
-                   "TELPHER_START_TIMEOUT=%.3fs\nTELPHER_PART=%d\n",
-                   rank, o->ranks, root_host, telpher_root_port(root),
-                   telpher_root_job(root), 1e-9 * (double)o->timeout_ns, part);
+    int len = snprintf(dst, cap,
+                       "TELPHER_RANK=%ld\nTELPHER_SIZE=%d\nTELPHER_ROOT=%s:%u\n"
+                       "TELPHER_ROOT_BY=launcher\nTELPHER_JOB=%s\n"
+                       "TELPHER_START_TIMEOUT=%.3fs\nTELPHER_PART=%d\n",
+                       rank, o->ranks, root_host, telpher_root_port(root),
+                       telpher_root_job(root), 1e-9 * (double)o->timeout_ns,
+                       (int)(part_of(o, rank) - o->parts));
     len = add_variable(dst, cap, len, "TELPHER_TRANSPORTS", o->transports);
     len = add_variable(dst, cap, len, "TELPHER_MDR_CHECKPOINT",
                        telpher_config_get("TELPHER_MDR_CHECKPOINT"));
@@ -349,8 +345,7 @@ static void
 exec_rank(const struct launch_options *o, long number, char *variables)
 {
     const char *host = host_of(o, number);
-    int ignored;
-    const struct part *part = part_of(o, number, &ignored);
+    const struct part *part = part_of(o, number);
 
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     setrlimit(RLIMIT_NOFILE, &descriptors);
@@ -446,8 +441,9 @@ count_ended(int code, bool ending)
     return other;
 }
 
-/** Takes one rank that ended off, and tells the root. While all are @p ending, reports only a signal
- *  that was not ours: that rank may have ended before the one that was seen first.
+/** Marks the rank of a process as ended, and tells the bootstrap server. Once the others were told to
+ *  end, reports only a signal that this process did not send: that rank may have ended before the one
+ *  that was seen first.
  *  @return its exit code as a shell gives it */
 static int
 take_ended(const struct launch_options *o, struct rank *ranks, long count, pid_t pid,
@@ -458,8 +454,7 @@ take_ended(const struct launch_options *o, struct rank *ranks, long count, pid_t
 
     for (long r = 0; r < count; r++) {
         if (ranks[r].pid == pid) {
-            int ignored;
-            const char *program = part_of(o, r, &ignored)->program[0];
+            const char *program = part_of(o, r)->program[0];
 
             ranks[r].pid = 0;
             telpher_root_rank_ended(root, (uint32_t)r);
@@ -501,7 +496,7 @@ is_far(const struct launch_options *o)
 }
 
 /** How a job ends: a rank has failed, and the others were told to end. */
-enum ending { RUNS, FAILED, TOLD };
+enum ending { RUNS, FAILED, TOLD /* SIGTERM was sent */ };
 
 static void
 tell_to_end(struct rank *ranks, long count, enum ending *ending)
@@ -573,6 +568,7 @@ run_job(const struct launch_options *o)
     bool far = is_far(o) || o->root_host != NULL; /* hosts may be lost */
     int code = 0;
     long started = 0;
+    int ended_with;
 
     if (far) {
         gethostname(name, sizeof(name) - 1);
@@ -591,9 +587,9 @@ run_job(const struct launch_options *o)
         signal_all(ranks, started, SIGTERM);
         alarm(KILL_AFTER_S);
     }
-    started = wait_all(o, ranks, started, root);
+    ended_with = wait_all(o, ranks, started, root);
     telpher_root_stop(root);
-    return code != 0 ? code : (int)started;
+    return code != 0 ? code : ended_with;
 }
 
 static int
@@ -668,7 +664,7 @@ starts_again(struct launch_options *o, int code)
 static int
 check_bind(struct launch_options *o)
 {
-    int cores = bind_count_cores();
+    int cores;
 
     if (!o->bind) {
         return -1;
@@ -678,6 +674,7 @@ check_bind(struct launch_options *o)
                          "--bind core binds ranks of this host only: bind the "
                          "others by the program, taskset for example");
     }
+    cores = bind_count_cores();
     if (o->ranks > cores) {
         failure("%d ranks on %d cores are not bound", o->ranks, cores);
         o->bind = false;
