@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Pipes: creation, queries, and the one session of each. Only kernels reach the packets of a
+ * Pipes: creation, queries, and the session that each is bound to. Only kernels reach the packets of a
  * pipe, so they cannot move to another server: a pipe stays with the session whose kernels
  * use it first.
  */
@@ -126,9 +126,8 @@ tp_icd_pipe_use(struct _cl_mem *mem, uint32_t session_index)
         return CL_SUCCESS;
     }
     tp_warn("icd",
-            "a pipe that kernels used on server %s cannot be used on server %s: its "
-            "packets "
-            "do not move; use one pipe for each server",
+            "a pipe that kernels of server %s used cannot be used by those of another "
+            "driver or server (%s): its packets do not move; use one pipe for each",
             sessions[mem->pipe.place]->server->address,
             sessions[session_index]->server->address);
     return CL_INVALID_KERNEL_ARGS;

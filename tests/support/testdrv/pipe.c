@@ -60,7 +60,7 @@ next_packet(cl_mem pipe, bool put)
     return (cl_int *)pipe->data + at % pipe->max_packets;
 }
 
-/* Moves ints between a pipe and a buffer. What finds it full (empty) is -1 in the buffer. */
+/* Moves ints between a pipe and a buffer. An int that finds the pipe full, or empty, becomes -1. */
 static cl_int
 move_ints(const struct td_launch *l, bool put)
 {
