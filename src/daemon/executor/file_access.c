@@ -32,21 +32,34 @@
 
 enum { REFER_VERSION = 2 }; /* before it, no file can be renamed into another folder */
 
+/* Drivers use caches and temporary files so. */
+#define USING                                                                          \
+    (LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_REFER |                         \
+     LANDLOCK_ACCESS_FS_REMOVE_DIR)
+
+/* A later session reads folders by name. So kernels cannot put another folder, or a link to one,
+ * in such a place, nor make a device file in one. */
+#define HANDLED                                                                        \
+    (USING | LANDLOCK_ACCESS_FS_MAKE_SYM | LANDLOCK_ACCESS_FS_MAKE_CHAR |              \
+     LANDLOCK_ACCESS_FS_MAKE_BLOCK)
+
+static char temporary[PATH_MAX]; /* "": none of its own */
+
 /* Beside drivers and their caches (guard_paths.c). */
 static const char *const common[] = {
-    "/usr", "/sbin", "/nix/store", "/gnu/store", "/etc/ld.so.conf", "/etc/ld.so.conf.d",
-    "/etc/alternatives", "/etc/nvidia", "/etc/localtime", "/etc/ssl/openssl.cnf",
-    "/etc/pki/tls/openssl.cnf", "/etc/crypto-policies",
+    "/usr", "/sbin", "/nix/store", "/gnu/store", "/etc/ld.so.cache", "/etc/ld.so.conf",
+    "/etc/ld.so.conf.d", "/etc/alternatives", "/etc/nvidia", "/etc/localtime",
+    "/etc/ssl/openssl.cnf", "/etc/pki/tls/openssl.cnf", "/etc/crypto-policies",
     /* to find other servers by name */
     "/etc/hosts", "/etc/host.conf", "/etc/gai.conf", "/etc/nsswitch.conf",
     "/etc/resolv.conf", "/etc/services"};
 
 static void
-allow(int rules, const char *name, uint64_t access)
+allow(int rules, const char *name, int how, uint64_t access)
 {
     struct landlock_path_beneath_attr rule = {
         .allowed_access = access,
-        .parent_fd = open(name, O_PATH | O_CLOEXEC),
+        .parent_fd = open(name, O_PATH | O_CLOEXEC | how),
     };
 
     if (rule.parent_fd >= 0) { /* else nothing is there */
@@ -60,11 +73,24 @@ static void
 allow_reading(const char *name, void *rules)
 {
     if (name != NULL && name[0] != '\0') {
-        allow(*(const int *)rules, name, LANDLOCK_ACCESS_FS_READ_FILE);
+        allow(*(const int *)rules, name, 0, LANDLOCK_ACCESS_FS_READ_FILE);
     }
 }
 
-/* Allows what a folder has, but entries of @p hidden and, where those are processes, numbers. */
+static void
+allow_folder(const char *name, void *rules)
+{
+    allow(*(const int *)rules, name, O_DIRECTORY, LANDLOCK_ACCESS_FS_READ_FILE);
+}
+
+static void
+allow_using(const char *name, void *rules)
+{
+    allow(*(const int *)rules, name, O_DIRECTORY, USING);
+}
+
+/* Allows what a folder has, but disks, entries of @p hidden and, where those are processes,
+ * numbers. Links stay links: /dev/core is one to memory of the kernel. */
 static void
 allow_entries(const char *folder, const char *const *hidden, size_t hidden_count,
               int *rules)
@@ -75,14 +101,15 @@ allow_entries(const char *folder, const char *const *hidden, size_t hidden_count
 
     /* NOLINTNEXTLINE(concurrency-mt-unsafe): the stream is this call's own */
     while (dir != NULL && (entry = readdir(dir)) != NULL) {
-        bool shown = strchr(".0123456789", entry->d_name[0]) == NULL;
+        bool shown =
+            strchr(".0123456789", entry->d_name[0]) == NULL && entry->d_type != DT_BLK;
 
         for (size_t i = 0; i < hidden_count; i++) {
             shown = shown && strcmp(entry->d_name, hidden[i]) != 0;
         }
         if (shown) {
             (void)snprintf(name, sizeof(name), "%s/%s", folder, entry->d_name);
-            allow_reading(name, rules);
+            allow(*rules, name, O_NOFOLLOW, LANDLOCK_ACCESS_FS_READ_FILE);
         }
     }
     if (dir != NULL) {
@@ -99,7 +126,7 @@ allow_kernels(int *rules)
                                           "kmem", "port",   "kmsg"};
     static const char *const facts[] = {"kcore",       "kmsg",       "kpagecgroup",
                                         "kpagecount",  "kpageflags", "self",
-                                        "thread-self", "keys"};
+                                        "thread-self", "keys",       "vmcore"};
 
     allow_entries("/dev", devices, TP_ARRAY_LEN(devices), rules);
     allow_entries("/proc", facts, TP_ARRAY_LEN(facts), rules);
@@ -153,8 +180,7 @@ allow_all(int *rules, const char *const *more, size_t more_count)
     if (paths == NULL) {
         return false;
     }
-    allow(*rules, "/", LANDLOCK_ACCESS_FS_REFER);
-    tp_exec_paths_each(paths, allow_reading, rules);
+    tp_exec_paths_each(paths, allow_folder, allow_using, rules);
     tp_exec_paths_destroy(paths);
     for (size_t i = 0; i < TP_ARRAY_LEN(common); i++) {
         allow_reading(common[i], rules);
@@ -164,9 +190,10 @@ allow_all(int *rules, const char *const *more, size_t more_count)
     allow_list("LD_LIBRARY_PATH", rules);
     allow_list("OCL_ICD_VENDORS", rules);
     allow_list("OPENCL_VENDOR_PATH", rules);
-    allow_list("TMPDIR", rules);
+    allow_using(temporary, rules);
     for (size_t i = 0; i < more_count; i++) {
         allow_reading(more[i], rules);
+        allow_using(more[i], rules); /* if it is a folder */
     }
     return true;
 }
@@ -196,8 +223,7 @@ has_untried_driver(void)
 void
 tp_exec_restrict_files(const char *const *more, size_t more_count, bool untried_too)
 {
-    const struct landlock_ruleset_attr attr = {
-        .handled_access_fs = LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_REFER};
+    const struct landlock_ruleset_attr attr = {.handled_access_fs = HANDLED};
     long version =
         syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION);
     int rules;
@@ -259,6 +285,7 @@ tp_exec_temporary_folder(void)
     } else {
         /* NOLINTBEGIN(concurrency-mt-unsafe): one thread */
         (void)setenv("TMPDIR", name, 1);
+        (void)snprintf(temporary, sizeof(temporary), "%s", name);
         if (!is_set("HOME") && !is_set("XDG_CACHE_HOME")) {
             (void)setenv("XDG_CACHE_HOME", name, 1); /* else drivers use /tmp itself */
         }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Kernels of a CPU driver are native code, and their assembly is compiled when they are
- * launched: neither reads a file of the server beyond the list in SECURITY.md. A second server
+ * launched: neither reads a file of the server beyond the list in SECURITY.md, nor makes a
+ * later session do so. A second server
  * allows all files (--driver-files), which shows that the kernels do read where they may. A third
  * has a library with the name of Intel's GPU driver beside it, where nothing is restricted, and a
  * fourth one with the name of NVIDIA's, where everything is. An argument chooses tests:
@@ -35,8 +36,8 @@
 
 enum { OUT_BYTES = 64, RESTRICTED = 0, OPEN, BESIDE_UNTRIED, BESIDE_NVIDIA, SERVERS };
 
-/* open() and read() of Linux on x86-64. */
-static const char reading[] =
+/* Calls of Linux on x86-64: open() and read(), and others with up to two names. */
+static const char calling[] =
     "long call(long n, long a, long b, long c)\n"
     "{\n"
     "    long r;\n"
@@ -49,6 +50,11 @@ static const char reading[] =
     "{\n"
     "    long fd = call(2, (long)name, 0, 0);\n"
     "    said[0] = fd < 0 ? fd : call(0, fd, (long)out, 64);\n"
+    "}\n"
+    "kernel void make(global const char *a, global const char *b, global long *said,\n"
+    "                 long n, long mode)\n"
+    "{\n"
+    "    said[0] = call(n, (long)a, mode != 0 ? mode : (long)b, mode != 0 ? 259 : 0);\n"
     "}\n";
 
 static struct servers servers;
@@ -108,7 +114,7 @@ static cl_long
 kernel_reads(int which, const char *name, char out[OUT_BYTES])
 {
     struct place p = open_place(which);
-    cl_program program = build(&p, reading);
+    cl_program program = build(&p, calling);
     cl_mem mems[3] = {buffer(&p, strlen(name) + 1, name), buffer(&p, OUT_BYTES, NULL),
                       buffer(&p, sizeof(cl_long), NULL)};
     const size_t one = 1;
@@ -123,6 +129,37 @@ kernel_reads(int which, const char *name, char out[OUT_BYTES])
     ok(clEnqueueNDRangeKernel(p.queue, k, 1, NULL, &one, &one, 0, NULL, NULL));
     ok(clEnqueueReadBuffer(p.queue, mems[1], CL_TRUE, 0, OUT_BYTES, out, 0, NULL,
                            NULL));
+    ok(clEnqueueReadBuffer(p.queue, mems[2], CL_TRUE, 0, sizeof(said), &said, 0, NULL,
+                           NULL));
+    for (int i = 0; i < 3; i++) {
+        ok(clReleaseMemObject(mems[i]));
+    }
+    ok(clReleaseKernel(k));
+    ok(clReleaseProgram(program));
+    close_place(&p);
+    return said;
+}
+
+/* Has a kernel make a call with two names, or with a name and a mode. @return its result */
+static cl_long
+kernel_makes(int which, cl_long number, const char *a, const char *b, cl_long mode)
+{
+    struct place p = open_place(which);
+    cl_program program = build(&p, calling);
+    cl_mem mems[3] = {buffer(&p, strlen(a) + 1, a), buffer(&p, strlen(b) + 1, b),
+                      buffer(&p, sizeof(cl_long), NULL)};
+    const size_t one = 1;
+    cl_int err;
+    cl_kernel k = clCreateKernel(program, "make", &err);
+    cl_long said;
+
+    ok(err);
+    for (cl_uint i = 0; i < 3; i++) {
+        ok(clSetKernelArg(k, i, sizeof(cl_mem), &mems[i]));
+    }
+    ok(clSetKernelArg(k, 3, sizeof(number), &number));
+    ok(clSetKernelArg(k, 4, sizeof(mode), &mode));
+    ok(clEnqueueNDRangeKernel(p.queue, k, 1, NULL, &one, &one, 0, NULL, NULL));
     ok(clEnqueueReadBuffer(p.queue, mems[2], CL_TRUE, 0, sizeof(said), &said, 0, NULL,
                            NULL));
     for (int i = 0; i < 3; i++) {
@@ -164,6 +201,32 @@ a_kernel_reads_nothing_else(void **state)
             fail_msg("a kernel reads %s: %.*s", names[i], (int)got, out);
         }
         assert_int_equal(got, -EACCES);
+    }
+}
+
+/* A later session reads folders by name: caches of drivers, for example. A kernel must not put
+ * a link to another folder, or another folder, in such a place. */
+static void
+a_kernel_changes_no_folder_that_is_read_later(void **state)
+{
+    const cl_long numbers[] = {SYS_symlink, SYS_rename, SYS_link};
+    char folder[128], other[128], name[160];
+
+    (void)state;
+    (void)snprintf(folder, sizeof(folder), "%s/folder", servers.dir);
+    (void)snprintf(other, sizeof(other), "%s/other", servers.dir);
+    (void)snprintf(name, sizeof(name), "%s/secret", folder);
+    assert_int_equal(mkdir(folder, 0700), 0);
+    assert_int_equal(kernel_makes(RESTRICTED, SYS_symlink, "/", other, 0), -EACCES);
+    assert_int_equal(kernel_makes(RESTRICTED, SYS_rename, folder, other, 0), -EACCES);
+    assert_int_equal(kernel_makes(RESTRICTED, SYS_link, secret, name, 0), -EXDEV);
+    assert_int_equal(kernel_makes(RESTRICTED, SYS_mknod, other, "", S_IFCHR | 0600),
+                     -EACCES);
+    for (int i = 0; i < 3; i++) { /* where it may; mknod() is root's */
+        const char *from = i == 0 ? "/" : i == 1 ? folder : secret;
+
+        assert_int_equal(kernel_makes(OPEN, numbers[i], from, other, 0), 0);
+        assert_int_equal(remove(other), 0);
     }
 }
 
@@ -330,6 +393,7 @@ main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_kernel_reads_what_drivers_need),
         cmocka_unit_test(a_kernel_reads_nothing_else),
+        cmocka_unit_test(a_kernel_changes_no_folder_that_is_read_later),
         cmocka_unit_test(assembly_includes_no_file),
         cmocka_unit_test(untried_drivers_are_not_restricted),
     };

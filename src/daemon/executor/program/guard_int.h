@@ -64,9 +64,11 @@ void tp_exec_paths_make_caches(void);
  *  @return to be freed with tp_free(); NULL: not known */
 char *tp_exec_driver_cache(const char *library);
 void tp_exec_paths_destroy(struct tp_exec_paths *paths);
-/** Calls fn(name, arg) for each file or folder of the list, without what the kernel tells. */
+/** Calls a function for each file or folder of the list, without what the kernel tells:
+ *  installed(name, arg), or cache(name, arg) for caches of drivers. */
 void tp_exec_paths_each(const struct tp_exec_paths *paths,
-                        void (*fn)(const char *name, void *arg), void *arg);
+                        void (*installed)(const char *name, void *arg),
+                        void (*cache)(const char *name, void *arg), void *arg);
 /** True if a name is in a driver's cache, or the kernel's: never a client's. */
 bool tp_exec_paths_own(const struct tp_exec_paths *paths, const char *name);
 /** True if the call may see this machine's file. */

@@ -224,13 +224,14 @@ each(char *const *list, size_t count, void (*fn)(const char *name, void *arg),
 
 void
 tp_exec_paths_each(const struct tp_exec_paths *p,
-                   void (*fn)(const char *name, void *arg), void *arg)
+                   void (*installed)(const char *name, void *arg),
+                   void (*cache)(const char *name, void *arg), void *arg)
 {
     for (size_t i = 0; i < TP_ARRAY_LEN(system_folders); i++) {
-        fn(system_folders[i], arg);
+        installed(system_folders[i], arg);
     }
-    each(p->caches, p->cache_count, fn, arg);
-    each(p->drivers, p->driver_count, fn, arg);
+    each(p->drivers, p->driver_count, installed, arg);
+    each(p->caches, p->cache_count, cache, arg);
 }
 
 static void
