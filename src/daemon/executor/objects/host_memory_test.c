@@ -167,6 +167,112 @@ content_waits_for_its_turn(void **state)
     tp_stream_destroy(peer);
 }
 
+/* A PULL into a range of a buffer that a client chooses. */
+static uint64_t
+put_pull_into(struct test_scene *c, uint64_t mem, uint64_t offset, uint64_t transfer,
+              uint64_t size)
+{
+    const struct tp_wire_pull m = {.event = test_id(&c->s, TP_WIRE_KIND_EVENT),
+                                   .queue = c->queue,
+                                   .mem = mem,
+                                   .flags = TP_WIRE_NOTIFY,
+                                   .offset = offset,
+                                   .size = size,
+                                   .transfer = transfer,
+                                   .peer = PEER};
+
+    test_put(&c->s, TP_WIRE_PULL, &m);
+    return m.event;
+}
+
+/* A sub-buffer at an odd place, whose last bytes are the last of its parent. */
+static void
+content_of_a_part_is_exact(void **state)
+{
+    enum { ORIGIN = TEST_MEMORY - 1024, AT = 1017, SIZE = 7 };
+    struct test_scene *c = *state;
+    struct tp_stream *peer = test_peer_join(&c->s, &the_daemon, PEER);
+    const struct tp_wire_sub_buffer_create sub = {.mem =
+                                                      test_id(&c->s, TP_WIRE_KIND_MEM),
+                                                  .parent = c->mem,
+                                                  .flags = CL_MEM_READ_WRITE,
+                                                  .origin = ORIGIN,
+                                                  .size = TEST_MEMORY - ORIGIN};
+    uint64_t whole = new_transfer(c), part = new_transfer(c), over = new_transfer(c);
+    uint64_t first = test_put_pull(c, PEER, whole, TEST_MEMORY), second, refused, push;
+
+    test_put(&c->s, TP_WIRE_SUB_BUFFER_CREATE, &sub);
+    second = put_pull_into(c, sub.mem, AT, part, SIZE);
+    refused = put_pull_into(c, sub.mem, AT, over, SIZE + 1);
+    test_flush(&c->s);
+    send_pattern(peer, part, SIZE); /* before its turn */
+    send_pattern(peer, whole, TEST_MEMORY);
+    test_expect_success(c, first);
+    test_expect_success(c, second);
+    test_expect_failure(c, refused);
+    push = test_put_push(c, PEER, new_transfer(c), TEST_MEMORY);
+    test_flush(&c->s);
+    receive(peer, TEST_MEMORY);
+    test_expect_success(c, push);
+    assert_memory_equal(got, pattern, ORIGIN + AT);
+    assert_memory_equal(got + ORIGIN + AT, pattern, SIZE);
+    tp_stream_destroy(peer);
+}
+
+/* Ranges whose ends overflow, or are beyond the buffer. */
+static void
+wrong_ranges_are_refused(void **state)
+{
+    static const struct {
+        uint64_t offset, size;
+    } wrong[] = {{TEST_MEMORY, 1},
+                 {UINT64_MAX, 2},
+                 {UINT64_MAX - TEST_MEMORY + 2, TEST_MEMORY - 1},
+                 {1, TEST_MEMORY},
+                 {1, (TP_WIRE_TRANSFER_MAX)-1}};
+    struct test_scene *c = *state;
+    struct tp_stream *peer = test_peer_join(&c->s, &the_daemon, PEER);
+
+    for (size_t i = 0; i < TP_ARRAY_LEN(wrong); i++) {
+        uint64_t pull =
+            put_pull_into(c, c->mem, wrong[i].offset, new_transfer(c), wrong[i].size);
+
+        test_flush(&c->s);
+        test_expect_failure(c, pull);
+    }
+    test_expect_alive(&c->s);
+    tp_stream_destroy(peer);
+}
+
+/* The client releases the buffer, and the context and queue, between two frames of content. The
+ * memory stays until the content has arrived, or the other server is lost. */
+static void
+memory_outlives_its_buffer(void **state)
+{
+    struct test_scene *c = *state;
+    struct tp_stream *peer = test_peer_join(&c->s, &the_daemon, PEER);
+    uint64_t in = new_transfer(c), lost = new_transfer(c);
+    uint64_t first = test_put_pull(c, PEER, in, TEST_MEMORY);
+    uint64_t second = test_put_pull(c, PEER, lost, TEST_MEMORY);
+    const uint64_t ids[] = {c->mem, c->queue, c->context};
+
+    test_flush(&c->s);
+    send_pattern(peer, in, PART);
+    test_expect_alive(&c->s);
+    test_put(&c->s, TP_WIRE_RELEASE, &(struct tp_wire_release){{3, ids}});
+    test_expect_alive(&c->s);
+    for (uint64_t at = PART; at < TEST_MEMORY; at += PART) {
+        assert_int_equal(tp_stream_send_data(peer, in, at, pattern + at, PART),
+                         TELPHER_OK);
+    }
+    test_expect_success(c, first);
+    send_pattern(peer, lost, PART);
+    test_expect_alive(&c->s);
+    tp_stream_destroy(peer);
+    test_expect_failure(c, second);
+    test_expect_alive(&c->s);
+}
+
 int
 main(void)
 {
@@ -174,6 +280,12 @@ main(void)
         cmocka_unit_test_setup_teardown(content_needs_no_driver, open_scene,
                                         test_close_driver_scene),
         cmocka_unit_test_setup_teardown(content_waits_for_its_turn, open_scene,
+                                        test_close_driver_scene),
+        cmocka_unit_test_setup_teardown(content_of_a_part_is_exact, open_scene,
+                                        test_close_driver_scene),
+        cmocka_unit_test_setup_teardown(wrong_ranges_are_refused, open_scene,
+                                        test_close_driver_scene),
+        cmocka_unit_test_setup_teardown(memory_outlives_its_buffer, open_scene,
                                         test_close_driver_scene),
     };
 
