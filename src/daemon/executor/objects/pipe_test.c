@@ -5,6 +5,7 @@
  */
 #include <CL/cl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "daemon/test/test_driver.h"
@@ -21,6 +22,17 @@ static int
 open_none(void **state)
 {
     return test_open_driver_scene(state, NULL, NULL);
+}
+
+static int
+open_limited(void **state)
+{
+    int rc;
+
+    (void)setenv("TESTDRV_PIPES", "1", 1);
+    rc = test_open_driver_scene(state, "TELPHER_MAX_MEMORY", "64M");
+    (void)unsetenv("TESTDRV_PIPES");
+    return rc;
 }
 
 static uint64_t
@@ -104,6 +116,99 @@ test_is_no_buffer(void **state)
     test_expect_alive(&c->s);
 }
 
+/* Pipes count as device memory, also where their size has more than 32 bits. */
+static void
+test_size_limit(void **state)
+{
+    struct test_scene *c = *state;
+
+    assert_int_equal(fill(c, put_pipe(c, CL_MEM_READ_WRITE, 64, UINT32_MAX)),
+                     CL_MEM_OBJECT_ALLOCATION_FAILURE);
+    assert_int_equal(fill(c, put_pipe(c, CL_MEM_READ_WRITE, 64, 1U << 26)),
+                     CL_MEM_OBJECT_ALLOCATION_FAILURE);
+    assert_int_equal(fill(c, put_pipe(c, CL_MEM_READ_WRITE, 64, 1)),
+                     CL_INVALID_MEM_OBJECT); /* it is there, and no buffer */
+    test_expect_alive(&c->s);
+}
+
+/* A kernel with a pipe and a buffer. */
+static uint64_t
+make_kernel(struct test_scene *c, const uint64_t *mems)
+{
+    static const char text[] =
+        "kernel void pipe_put(write_only pipe int p, global int *x)";
+    const struct tp_wire_program_source source = {
+        .program = test_id(&c->s, TP_WIRE_KIND_PROGRAM),
+        .context = c->context,
+        .size = strlen(text),
+        .source = TEST_TEXT(text)};
+    const struct tp_wire_program_build build = {
+        .request = test_id(&c->s, TP_WIRE_KIND_REQUEST), .program = source.program};
+    const struct tp_wire_kernel_create kernel = {
+        .kernel = test_id(&c->s, TP_WIRE_KIND_KERNEL),
+        .program = source.program,
+        .name = TEST_TEXT("pipe_put")};
+    struct tp_wire_build_reply reply;
+
+    test_put(&c->s, TP_WIRE_PROGRAM_SOURCE, &source);
+    test_put(&c->s, TP_WIRE_PROGRAM_BUILD, &build);
+    test_expect(&c->s, TP_WIRE_BUILD_REPLY, &reply);
+    test_put(&c->s, TP_WIRE_KERNEL_CREATE, &kernel);
+    for (uint32_t i = 0; i < 2; i++) {
+        test_put(&c->s, TP_WIRE_KERNEL_ARG,
+                 &(struct tp_wire_kernel_arg){.kernel = kernel.kernel,
+                                              .index = i,
+                                              .kind = TP_WIRE_ARG_MEM,
+                                              .size = sizeof(mems[i]),
+                                              .value = {sizeof(mems[i]), &mems[i]}});
+    }
+    return kernel.kernel;
+}
+
+static uint64_t
+launch(struct test_scene *c, uint64_t kernel)
+{
+    const struct tp_wire_launch m = {.event = test_id(&c->s, TP_WIRE_KIND_EVENT),
+                                     .queue = c->queue,
+                                     .kernel = kernel,
+                                     .flags = TP_WIRE_NOTIFY,
+                                     .dims = 1,
+                                     .sizes = TEST_IDS(0, 4)};
+
+    test_put(&c->s, TP_WIRE_LAUNCH, &m);
+    return m.event;
+}
+
+/* The client releases a pipe that a kernel waits to use, and launches the kernel again. */
+static void
+test_released_in_use(void **state)
+{
+    struct test_scene *c = *state;
+    const uint64_t pipe = put_pipe(c, CL_MEM_READ_WRITE, 4, 16);
+    const uint64_t mems[] = {pipe, c->mem}, kernel = make_kernel(c, mems);
+    const uint64_t first = launch(c, kernel);
+
+    test_put(&c->s, TP_WIRE_RELEASE, &(struct tp_wire_release){TEST_IDS(pipe)});
+    assert_int_equal(status_of(c, first), 0);
+    assert_true(status_of(c, launch(c, kernel)) < 0);
+    test_expect_alive(&c->s);
+}
+
+/* A buffer in place of a pipe, and no object at all. */
+static void
+test_other_arguments(void **state)
+{
+    struct test_scene *c = *state;
+    const uint64_t buffers[] = {c->mem, c->mem};
+    const uint64_t pipes[] = {put_pipe(c, CL_MEM_READ_WRITE, 64, 1),
+                              put_pipe(c, CL_MEM_READ_WRITE, 4, 1)};
+
+    assert_true(status_of(c, launch(c, make_kernel(c, buffers))) < 0);
+    test_use_new_queue(c, 0);
+    assert_true(status_of(c, launch(c, make_kernel(c, pipes))) < 0);
+    test_expect_alive(&c->s);
+}
+
 static void
 test_driver_without(void **state)
 {
@@ -121,9 +226,9 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        WITH(open_pipes, test_sizes_and_flags),
-        WITH(open_pipes, test_is_no_buffer),
-        WITH(open_none, test_driver_without),
+        WITH(open_pipes, test_sizes_and_flags), WITH(open_pipes, test_is_no_buffer),
+        WITH(open_limited, test_size_limit),    WITH(open_pipes, test_released_in_use),
+        WITH(open_pipes, test_other_arguments), WITH(open_none, test_driver_without),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
