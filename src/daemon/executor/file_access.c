@@ -2,7 +2,8 @@
 /*
  * Takes from an executor the files of this machine that its drivers do not need, by Landlock.
  * The guard (program/guard.c) answers compilers' questions during a build; this bounds what
- * compilers read later, when a kernel is launched, and what kernels on processors read.
+ * compilers read later, when a kernel is launched, and what kernels on processors read. They
+ * signal no other process, either.
  */
 #include "daemon/executor/file_access.h"
 
@@ -30,7 +31,16 @@
 #define LANDLOCK_ACCESS_FS_REFER (1ULL << 13)
 #endif
 
-enum { REFER_VERSION = 2 }; /* before it, no file can be renamed into another folder */
+enum {
+    REFER_VERSION = 2, /* before it, no file can be renamed into another folder */
+    SCOPE_VERSION = 6, /* since it, signals can be bound: Linux 6.12 */
+    SCOPE_SIGNAL = 1 << 1
+};
+
+/* The kernel's struct landlock_ruleset_attr, which older headers have without its end. */
+struct ruleset {
+    uint64_t files, net, scoped;
+};
 
 /* Drivers use caches and temporary files so. */
 #define USING                                                                          \
@@ -223,9 +233,10 @@ has_untried_driver(void)
 void
 tp_exec_restrict_files(const char *const *more, size_t more_count, bool untried_too)
 {
-    const struct landlock_ruleset_attr attr = {.handled_access_fs = HANDLED};
     long version =
         syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION);
+    const struct ruleset attr = {.files = HANDLED,
+                                 .scoped = version >= SCOPE_VERSION ? SCOPE_SIGNAL : 0};
     int rules;
 
     for (size_t i = 0; i < more_count; i++) {

@@ -54,7 +54,9 @@ static const char calling[] =
     "kernel void make(global const char *a, global const char *b, global long *said,\n"
     "                 long n, long mode)\n"
     "{\n"
-    "    said[0] = call(n, (long)a, mode != 0 ? mode : (long)b, mode != 0 ? 259 : 0);\n"
+    "    said[0] = n == 62 ? call(n, mode, 0, 0) /* kill() */\n"
+    "            : mode != 0 ? call(n, (long)a, mode, 259) /* of /dev/null */\n"
+    "                        : call(n, (long)a, (long)b, 0);\n"
     "}\n";
 
 static struct servers servers;
@@ -140,7 +142,8 @@ kernel_reads(int which, const char *name, char out[OUT_BYTES])
     return said;
 }
 
-/* Has a kernel make a call with two names, or with a name and a mode. @return its result */
+/* Has a kernel make a call with two names, with a name and a mode, or with a process in place of
+ * the mode. @return its result */
 static cl_long
 kernel_makes(int which, cl_long number, const char *a, const char *b, cl_long mode)
 {
@@ -228,6 +231,20 @@ a_kernel_changes_no_folder_that_is_read_later(void **state)
         assert_int_equal(kernel_makes(OPEN, numbers[i], from, other, 0), 0);
         assert_int_equal(remove(other), 0);
     }
+}
+
+/* Since Linux 6.12 a kernel cannot end the daemon, nor executors of other sessions. */
+static void
+a_kernel_signals_no_other_process(void **state)
+{
+    const cl_long daemon = servers.pid[RESTRICTED];
+    const long version =
+        syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION);
+
+    (void)state;
+    assert_int_equal(kernel_makes(RESTRICTED, SYS_kill, "", "", daemon),
+                     version >= 6 ? -EPERM : 0);
+    assert_int_equal(kernel_makes(OPEN, SYS_kill, "", "", daemon), 0);
 }
 
 /* @return the driver's binary of a program whose assembly includes the secret; size 0 = none */
@@ -394,6 +411,7 @@ main(int argc, char **argv)
         cmocka_unit_test(a_kernel_reads_what_drivers_need),
         cmocka_unit_test(a_kernel_reads_nothing_else),
         cmocka_unit_test(a_kernel_changes_no_folder_that_is_read_later),
+        cmocka_unit_test(a_kernel_signals_no_other_process),
         cmocka_unit_test(assembly_includes_no_file),
         cmocka_unit_test(untried_drivers_are_not_restricted),
     };
