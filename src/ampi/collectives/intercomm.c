@@ -238,11 +238,11 @@ tp_ampi_intercomm_make(struct tp_ampi_comm *of, struct tp_ampi_group *remote,
     return make(local, remote, context, of, ret);
 }
 
-/* Takes `local`. @param contexts  of the ranks of remote */
+/* Takes `local`. The first contexts of @p m are those of the ranks of remote. */
 static int
 make_like(struct tp_ampi_comm *inter, struct tp_ampi_comm *local,
           struct tp_ampi_group *remote, const struct meeting *m,
-          const uint32_t *contexts, struct tp_ampi_comm **ret)
+          struct tp_ampi_comm **ret)
 {
     int error = make(local, remote, m->own.context, inter, ret);
 
@@ -251,7 +251,7 @@ make_like(struct tp_ampi_comm *inter, struct tp_ampi_comm *local,
     }
     error = tp_ampi_routes_make(*ret, inter);
     for (int i = 0; i < remote->size && error == MPI_SUCCESS; i++) {
-        (*ret)->routes[i].context = contexts[i];
+        (*ret)->routes[i].context = m->contexts[i];
     }
     if (error != MPI_SUCCESS) {
         tp_ampi_comm_discard(*ret);
@@ -271,7 +271,7 @@ tp_ampi_intercomm_dup(struct tp_ampi_comm *inter, struct tp_ampi_comm **ret)
         error = tp_ampi_comm_dup(inter->local, &local);
     }
     if (error == MPI_SUCCESS) {
-        error = make_like(inter, local, m.remote, &m, m.contexts, ret);
+        error = make_like(inter, local, m.remote, &m, ret);
     }
     end_meeting(&m);
     return error;
@@ -280,7 +280,7 @@ tp_ampi_intercomm_dup(struct tp_ampi_comm *inter, struct tp_ampi_comm **ret)
 /* @param local_handle  of the members' part of the own group, which it takes. NULL: not a member */
 static int
 finish(struct tp_ampi_comm *inter, MPI_Comm local_handle, struct tp_ampi_group *remote,
-       const struct meeting *m, const uint32_t *contexts, MPI_Comm *ret)
+       const struct meeting *m, MPI_Comm *ret)
 {
     struct tp_ampi_comm *local = NULL, *comm;
     int error;
@@ -295,7 +295,7 @@ finish(struct tp_ampi_comm *inter, MPI_Comm local_handle, struct tp_ampi_group *
         }
         return MPI_SUCCESS;
     }
-    error = make_like(inter, local, remote, m, contexts, &comm);
+    error = make_like(inter, local, remote, m, &comm);
     if (error == MPI_SUCCESS) {
         *ret = comm->handle;
     }
@@ -315,7 +315,7 @@ tp_ampi_intercomm_create_of(struct tp_ampi_comm *inter,
         error = tp_ampi_comm_create_of(inter->local, group, &local);
     }
     if (error == MPI_SUCCESS) {
-        error = finish(inter, local, m.remote, &m, m.contexts, ret);
+        error = finish(inter, local, m.remote, &m, ret);
     }
     end_meeting(&m);
     return error;
@@ -405,8 +405,7 @@ tp_ampi_intercomm_split(struct tp_ampi_comm *inter, int color, int key, MPI_Comm
     }
     if (error == MPI_SUCCESS) {
         remote = group_of_color(inter, theirs, color, m.contexts);
-        error = remote != NULL ? finish(inter, local, remote, &m, m.contexts, ret)
-                               : MPI_ERR_NO_MEM;
+        error = remote != NULL ? finish(inter, local, remote, &m, ret) : MPI_ERR_NO_MEM;
     }
     tp_ampi_group_unref(remote);
     end_meeting(&m);
