@@ -13,30 +13,23 @@
 #include <unistd.h>
 
 #include "base/config/settings.h"
+#include "base/folder.h"
 #include "base/text/hex.h"
 
 enum { SERVICE_MAX = 100, PATH_BYTES = 1024 };
 
-/* The folder, made if it is not there. @return false: it is none, or another user's: errno */
+/* The folder, made if it is not there. @return false: errno; EPERM: others may write to it */
 static bool
 find_folder(char *path, size_t cap)
 {
     const char *set = tp_settings_get("AMPI_NAMES");
-    struct stat st;
 
     if (set != NULL && set[0] != '\0') {
         (void)snprintf(path, cap, "%s", set);
     } else {
         (void)snprintf(path, cap, "/tmp/telpher-names-%u", (unsigned)geteuid());
     }
-    if (mkdir(path, 0700) != 0 && errno != EEXIST) {
-        return false;
-    }
-    if (lstat(path, &st) != 0) {
-        return false;
-    }
-    errno = EPERM; /* of the following */
-    return S_ISDIR(st.st_mode) && st.st_uid == geteuid() && (st.st_mode & 022) == 0;
+    return (mkdir(path, 0700) == 0 || errno == EEXIST) && tp_folder_is_own(path, 022);
 }
 
 /* The file of a service. @return MPI_SUCCESS, or a class that was reported */

@@ -11,6 +11,7 @@
 
 #include "base/alloc.h"
 #include "base/config/settings.h"
+#include "base/folder.h"
 #include "base/os/descriptor.h"
 #include "core/session/client_int.h"
 
@@ -34,13 +35,7 @@ join(char *dst, size_t cap, const char *dir, const char *name)
 static bool
 is_safe_dir(const char *path)
 {
-    struct stat st;
-
-    if (lstat(path, &st) != 0) {
-        return errno == ENOENT;
-    }
-    return S_ISDIR(st.st_mode) && st.st_uid == geteuid() &&
-           (st.st_mode & (S_IWGRP | S_IWOTH)) == 0;
+    return tp_folder_is_own(path, S_IWGRP | S_IWOTH) || errno == ENOENT;
 }
 
 static void

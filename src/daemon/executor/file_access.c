@@ -23,6 +23,7 @@
 #include <unistd.h>
 
 #include "base/compiler.h"
+#include "base/folder.h"
 #include "base/trace/log.h"
 #include "daemon/executor/program/guard_int.h"
 #include "device/opencl/api.h"
@@ -277,17 +278,17 @@ tp_exec_temporary_folder(void)
 {
     const char *outer = getenv("TMPDIR"); /* NOLINT(concurrency-mt-unsafe) */
     char name[PATH_MAX];
-    struct stat st;
+    bool made;
     int len = snprintf(name, sizeof(name), "%s/telpher-%u",
                        outer != NULL && outer[0] == '/' ? outer : "/tmp",
                        (unsigned)geteuid());
 
-    if (len < 0 || (size_t)len >= sizeof(name) ||
-        (mkdir(name, 0700) != 0 && errno != EEXIST) || lstat(name, &st) != 0) {
+    made = len >= 0 && (size_t)len < sizeof(name) &&
+           (mkdir(name, 0700) == 0 || errno == EEXIST);
+    if (!made) {
         tp_warn("executor", "cannot make the folder %s for temporary files: %s", name,
                 strerrordesc_np(errno));
-    } else if (!S_ISDIR(st.st_mode) || st.st_uid != geteuid() ||
-               (st.st_mode & 077) != 0) {
+    } else if (!tp_folder_is_own(name, 077)) {
         tp_warn(
             "executor",
             "%s is not used for temporary files: it is no folder of this user alone; "
