@@ -9,9 +9,9 @@ struct place {
     uint32_t at; /* offset in the data area */
 };
 
-/* Reads the peer's tail, which takes as long as a message, each time DATA_STEP more of the
- * data area is in use. A reader is near if at most DATA_NEAR bytes are unread. */
-enum { DATA_STEP = TP_SHM_DATA / 8, DATA_NEAR = DATA_STEP / 4 };
+/* Reads the peer's tail, which takes as long as a message, each time this much more of the data
+ * area is in use. */
+enum { DATA_STEP = TP_SHM_DATA / 8 };
 
 /* [bytes] of rendezvous data per cell: the reader copies one while the writer copies
  * the next. */
@@ -55,21 +55,6 @@ find_data(struct shm_way_out *out, uint32_t bytes, uint32_t *ret_at)
     return bytes < out->data_tail;
 }
 
-/* Starts over in memory that is in the cache, if the reader is near: the rest of the data
- * area is for readers that fall behind. The reader soon takes the unread bytes above the
- * head. */
-static void
-start_over(struct shm_link *link, uint32_t bytes)
-{
-    struct shm_way_out *out = &link->out;
-
-    (void)see_tail(link);
-    if (out->data_head >= out->data_tail &&
-        out->data_head - out->data_tail <= DATA_NEAR && bytes < out->data_tail) {
-        out->data_head = 0;
-    }
-}
-
 static bool
 find_place(struct shm_link *link, uint32_t bytes, struct place *ret_place)
 {
@@ -80,7 +65,7 @@ find_place(struct shm_link *link, uint32_t bytes, struct place *ret_place)
     }
     if (bytes != 0) {
         if (out->data_head / DATA_STEP != (out->data_head + bytes) / DATA_STEP) {
-            start_over(link, bytes);
+            (void)see_tail(link);
         }
         while (!find_data(out, bytes, &ret_place->at)) {
             if (!see_tail(link)) {
