@@ -2,6 +2,7 @@
 /* Dynamic processes: jobs that start other jobs, and jobs that connect by ports. Any MPI runs it.
  * usage: telpher launch -n N -- ampi_spawn [+vp M] */
 #include <mpi.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -159,7 +160,7 @@ test_spawn_multiple(void)
     end_children(inter);
 }
 
-/* A program that is not there, and one that is none of MPI. */
+/* A program that is not there, one that does not call MPI, and wrong arguments. */
 static void
 test_errors(void)
 {
@@ -179,15 +180,38 @@ test_errors(void)
     MPI_Error_class(
         MPI_Comm_connect("no port", MPI_INFO_NULL, 0, MPI_COMM_WORLD, &inter), &class);
     EXPECT(class == MPI_ERR_PORT);
+    MPI_Error_class(MPI_Comm_spawn("true", MPI_ARGV_NULL, 1, MPI_INFO_NULL, size,
+                                   MPI_COMM_WORLD, &inter, codes),
+                    &class);
+    EXPECT(class == MPI_ERR_ROOT && inter == MPI_COMM_NULL);
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
 }
 
 /* Both halves of the world connect by a published port. */
+/* A connection to a port of adaptive MPI that sends @p bytes wrong ones, and stays. */
+static int
+connect_without_secret(const char *port, int bytes)
+{
+    static const char wrong[100] = "wrong";
+    struct sockaddr_in at = {.sin_family = AF_INET,
+                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int number, fd;
+
+    if (sscanf(port, "telpher:%*[^:]:%d", &number) != 1) {
+        return -1; /* another MPI's */
+    }
+    at.sin_port = htons((uint16_t)number);
+    fd = socket(AF_INET, SOCK_STREAM, 0);
+    EXPECT(connect(fd, (struct sockaddr *)&at, sizeof(at)) == 0);
+    EXPECT(send(fd, wrong, (size_t)bytes, MSG_NOSIGNAL) == bytes);
+    return fd;
+}
+
 static void
 test_ports(void)
 {
     char port[MPI_MAX_PORT_NAME] = "", found[MPI_MAX_PORT_NAME], service[64];
-    int is_server = rank < (size + 1) / 2, result, world_rank;
+    int is_server = rank < (size + 1) / 2, result, world_rank, strangers[2] = {-1, -1};
     MPI_Comm half, inter;
     MPI_Group world, remote;
 
@@ -201,6 +225,10 @@ test_ports(void)
     MPI_Bcast(service, sizeof(service), MPI_CHAR, 0, MPI_COMM_WORLD);
     MPI_Lookup_name(service, MPI_INFO_NULL, found);
     EXPECT(rank != 0 || strcmp(found, port) == 0);
+    if (rank == 0) {
+        strangers[0] = connect_without_secret(port, 0);
+        strangers[1] = connect_without_secret(port, 100);
+    }
     if (is_server) {
         MPI_Comm_accept(port, MPI_INFO_NULL, 0, half, &inter);
     } else {
@@ -217,6 +245,8 @@ test_ports(void)
     MPI_Comm_free(&half);
     MPI_Barrier(MPI_COMM_WORLD);
     if (rank == 0) {
+        close(strangers[0]);
+        close(strangers[1]);
         MPI_Unpublish_name(service, MPI_INFO_NULL, port);
         MPI_Close_port(port);
     }

@@ -4,7 +4,7 @@
 
 #include "base/alloc.h"
 
-/* Of ranks of other jobs: the first is number tp_ampi.world_size of groups' `world`. */
+/* Ranks of other jobs: names[i] has the number tp_ampi.world_size + i in groups' `world`. */
 static struct tp_ampi_name *names;
 static uint32_t name_count;
 

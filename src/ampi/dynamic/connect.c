@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Connecting groups of two jobs. Their ranks learn of each other through the groups' leaders. One
- * rank of each process makes the context of both groups' processes, whose bootstrap is an exchange
- * over the same way. A process with ranks in both groups has two contexts.
+ * rank of each process makes the context of both groups' processes; its bootstrap goes over the
+ * leaders' connection, too. A process with ranks in both groups has two contexts.
  */
 #include "ampi/dynamic/dynamic.h"
 
@@ -78,7 +78,7 @@ number_in(const struct member *members, int count, const struct member *member)
     return before; /* never: each process has a maker */
 }
 
-/* ---- who is there ---- */
+/* ---- members of both groups ---- */
 
 static int
 learn_members(struct connection *c)

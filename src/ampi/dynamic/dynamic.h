@@ -71,8 +71,9 @@ int tp_ampi_socket_swap(int fd, const void *mine, size_t len, void *theirs,
 
 /* ---- port.c ---- */
 
-/** The communicator of a handle if its ranks can be connected; reports if not: NULL. */
-struct tp_ampi_comm *tp_ampi_connectable(MPI_Comm handle, int root);
+/** Finds the communicator of a handle whose ranks can be connected.
+ *  @return MPI_SUCCESS, or a class that was reported */
+int tp_ampi_find_connectable(MPI_Comm handle, int root, struct tp_ampi_comm **ret);
 /** The group's root has a connection, or -1: makes the intercommunicator, and closes it.
  *  @param error  of the root: class of why there is no connection */
 int tp_ampi_connect_by(struct tp_ampi_comm *comm, int root, int fd, int error,

@@ -91,30 +91,33 @@ tp_ampi_connect_by(struct tp_ampi_comm *comm, int root, int fd, int error,
     return error;
 }
 
-struct tp_ampi_comm *
-tp_ampi_connectable(MPI_Comm handle, int root)
+int
+tp_ampi_find_connectable(MPI_Comm handle, int root, struct tp_ampi_comm **ret)
 {
     struct tp_ampi_comm *comm = tp_ampi_comm_find(handle);
 
+    *ret = comm;
     if (comm == NULL) {
-        return NULL;
+        return MPI_ERR_COMM;
     }
-    if (comm->local != NULL || root < 0 || root >= comm->size) {
-        (void)tp_ampi_error(comm, comm->local != NULL ? MPI_ERR_COMM : MPI_ERR_ROOT,
-                            "%s has no root %d that connects it", comm->name, root);
-        return NULL;
+    if (comm->local != NULL) {
+        return tp_ampi_error(comm, MPI_ERR_COMM, "%s is an intercommunicator",
+                             comm->name);
     }
-    if (tp_ampi.movable) {
-        (void)tp_ampi_error(comm, MPI_ERR_OTHER,
-                            "ranks that may move are not connected to other jobs: "
-                            "unset TELPHER_AMPI_MIGRATE");
-        return NULL;
+    if (root < 0 || root >= comm->size) {
+        return tp_ampi_error(comm, MPI_ERR_ROOT, "root %d is not a rank of %s", root,
+                             comm->name);
     }
-    return comm;
+    return tp_ampi.movable
+               ? tp_ampi_error(comm, MPI_ERR_OTHER,
+                               "ranks that may move are not connected to other jobs: "
+                               "unset TELPHER_AMPI_MIGRATE")
+               : MPI_SUCCESS;
 }
 
+/* @param why  of the root: why it has no connection */
 static int
-finish(struct tp_ampi_comm *comm, const char *name, int root, int fd, int why,
+finish(struct tp_ampi_comm *comm, const char *name, int root, int fd, const char *why,
        MPI_Comm *ret)
 {
     struct tp_ampi_comm *inter;
@@ -125,21 +128,26 @@ finish(struct tp_ampi_comm *comm, const char *name, int root, int fd, int why,
         *ret = inter->handle;
         return MPI_SUCCESS;
     }
-    return tp_ampi_error(comm, error, "port \"%s\": %s",
-                         comm->rank == root ? name : "of the root",
-                         why != 0 ? strerror(why) : "no connection");
+    return comm->rank == root
+               ? tp_ampi_error(comm, error, "port \"%s\": %s", name,
+                               fd < 0 ? why : "the connection was closed")
+               : tp_ampi_error(comm, error,
+                               "rank %d of %s, the root, has no connection: its error "
+                               "says why",
+                               root, comm->name);
 }
 
 static int
 accept_port(struct tp_ampi_comm *comm, const char *name, int root, MPI_Comm *ret)
 {
     const struct port *port = comm->rank == root ? find(name) : NULL;
-    int fd = -1, why = 0;
+    const char *why = "this process has not opened it";
+    int fd = -1;
 
     tp_ampi.connecting++;
     if (port != NULL) {
         fd = tp_ampi_socket_accept(port->fd, name, NULL, NULL);
-        why = fd < 0 ? errno : 0;
+        why = strerror(errno);
     }
     tp_ampi.connecting--;
     return finish(comm, name, root, fd, why, ret);
@@ -148,13 +156,9 @@ accept_port(struct tp_ampi_comm *comm, const char *name, int root, MPI_Comm *ret
 static int
 connect_port(struct tp_ampi_comm *comm, const char *name, int root, MPI_Comm *ret)
 {
-    int fd = -1, why = 0;
+    int fd = comm->rank == root ? tp_ampi_socket_connect(name) : -1;
 
-    if (comm->rank == root) {
-        fd = tp_ampi_socket_connect(name);
-        why = fd < 0 ? errno : 0;
-    }
-    return finish(comm, name, root, fd, why, ret);
+    return finish(comm, name, root, fd, strerror(errno), ret);
 }
 
 #define CONNECT(name, fn)                                                              \
@@ -162,13 +166,13 @@ connect_port(struct tp_ampi_comm *comm, const char *name, int root, MPI_Comm *re
                     MPI_Comm *ret)                                                     \
     {                                                                                  \
         struct tp_ampi_comm *comm;                                                     \
-        int error = MPI_ERR_COMM;                                                      \
+        int error;                                                                     \
                                                                                        \
         (void)info;                                                                    \
         *ret = MPI_COMM_NULL;                                                          \
         tp_ampi_enter();                                                               \
-        comm = tp_ampi_connectable(handle, root);                                      \
-        if (comm != NULL) {                                                            \
+        error = tp_ampi_find_connectable(handle, root, &comm);                         \
+        if (error == MPI_SUCCESS) {                                                    \
             error = fn(comm, port, root, ret);                                         \
         }                                                                              \
         tp_ampi_leave();                                                               \
@@ -183,12 +187,12 @@ int
 PMPI_Comm_join(int fd, MPI_Comm *ret)
 {
     struct tp_ampi_comm *comm, *inter;
-    int error = MPI_ERR_COMM;
+    int error;
 
     *ret = MPI_COMM_NULL;
     tp_ampi_enter();
-    comm = tp_ampi_connectable(MPI_COMM_SELF, 0);
-    if (comm != NULL) {
+    error = tp_ampi_find_connectable(MPI_COMM_SELF, 0, &comm);
+    if (error == MPI_SUCCESS) {
         const struct tp_ampi_line line = {.local = comm, .socket = &fd};
 
         error = tp_ampi_connect(&line, &inter);

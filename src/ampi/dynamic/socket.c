@@ -15,10 +15,13 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/os/clock.h"
 #include "base/os/random.h"
 #include "base/text/hex.h"
 
 enum { SECRET_BYTES = 16, HOST_BYTES = 128, WAIT_MS = 1, BACKLOG = 16 };
+#define SECRET_NS                                                                      \
+    TP_CLOCK_S /* in which a client sends the secret; others wait meanwhile */
 #define SCHEME "telpher:"
 
 struct port {
@@ -72,7 +75,7 @@ tp_ampi_socket_listen(bool far, char ret_name[MPI_MAX_PORT_NAME])
 
 /* ---- transfer ---- */
 
-/* Waits a moment for the socket. Where other ranks of the process wait for a turn, they have it. */
+/* Waits a moment for the socket. Lets other ranks of the process run. */
 static void
 wait_for(int fd, short events)
 {
@@ -84,7 +87,7 @@ wait_for(int fd, short events)
     }
 }
 
-/* Moves what can be moved now. @return false: the connection is closed */
+/* Counts what send() or recv() moved. @return false: the connection is closed or has failed */
 static bool
 advance(ssize_t moved, size_t *done)
 {
@@ -95,14 +98,17 @@ advance(ssize_t moved, size_t *done)
     return moved < 0 && (errno == EAGAIN || errno == EINTR);
 }
 
-int
-tp_ampi_socket_swap(int fd, const void *mine, size_t len, void *theirs,
-                    size_t their_len)
+static int
+swap_until(int fd, const void *mine, size_t len, void *theirs, size_t their_len,
+           tp_ns deadline)
 {
     size_t sent = 0, got = 0;
     bool open = fd >= 0;
 
     while (open && (sent < len || got < their_len)) {
+        if (tp_clock_passed(deadline)) {
+            return MPI_ERR_PORT;
+        }
         wait_for(fd,
                  (short)((sent < len ? POLLOUT : 0) | (got < their_len ? POLLIN : 0)));
         if (sent < len) {
@@ -116,6 +122,13 @@ tp_ampi_socket_swap(int fd, const void *mine, size_t len, void *theirs,
         }
     }
     return open ? MPI_SUCCESS : MPI_ERR_PORT;
+}
+
+int
+tp_ampi_socket_swap(int fd, const void *mine, size_t len, void *theirs,
+                    size_t their_len)
+{
+    return swap_until(fd, mine, len, theirs, their_len, TP_CLOCK_FOREVER);
 }
 
 /* ---- connections ---- */
@@ -135,7 +148,8 @@ tp_ampi_socket_accept(int listener, const char *name, bool (*is_over)(void *user
         int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
 
         if (fd >= 0 &&
-            tp_ampi_socket_swap(fd, NULL, 0, secret, sizeof(secret)) == MPI_SUCCESS &&
+            swap_until(fd, NULL, 0, secret, sizeof(secret),
+                       tp_clock_deadline(SECRET_NS)) == MPI_SUCCESS &&
             tp_random_equal(secret, port.secret, sizeof(secret))) {
             return fd;
         }

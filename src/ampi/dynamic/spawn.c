@@ -39,7 +39,7 @@ struct launcher {
     struct tp_list link;
     pid_t pid; /* 0: it has ended */
     int status;
-    struct tp_ampi_comm *comm; /* its parents' communicator; NULL: disconnected */
+    struct tp_ampi_comm *comm; /* to the ranks that it started; NULL: disconnected */
 };
 
 static struct tp_list launchers = {&launchers, &launchers};
@@ -209,7 +209,7 @@ start(const struct order *o, const char *port, pid_t *ret_pid)
     return why;
 }
 
-/* Has the launcher ended? */
+/* True if the launcher has ended, whose status is then known. */
 static bool
 has_ended(void *user)
 {
@@ -228,7 +228,7 @@ code_of(const struct launcher *l)
                                   : WEXITSTATUS(l->status);
 }
 
-/* Jobs of this process's are not left alone. */
+/* At exit: waits for the jobs that this process has started. */
 static void
 wait_for_all(void)
 {
@@ -292,7 +292,7 @@ start_and_accept(const struct order *o, struct launcher *l, char *why, size_t ca
     int listener = tp_ampi_socket_listen(far, port), fd = -1, error;
 
     if (listener < 0) {
-        (void)snprintf(why, cap, "no port: %s", strerror(errno));
+        (void)snprintf(why, cap, "cannot listen for them: %s", strerror(errno));
         return -1;
     }
     error = start(o, port, &l->pid);
@@ -301,8 +301,11 @@ start_and_accept(const struct order *o, struct launcher *l, char *why, size_t ca
                        strerror(error));
     } else {
         fd = tp_ampi_socket_accept(listener, port, has_ended, l);
-        (void)snprintf(why, cap, "the processes ended with status %d before MPI_Init",
-                       l->pid == 0 ? code_of(l) : 0);
+        if (l->pid == 0) {
+            (void)snprintf(why, cap,
+                           "the processes ended with status %d before MPI_Init",
+                           code_of(l));
+        }
     }
     tp_descriptor_close(listener);
     return fd;
@@ -328,24 +331,37 @@ struct outcome {
     int32_t error, total;
 };
 
+static struct outcome
+prepare(const struct order *o, const struct launcher *l, char *why, size_t cap)
+{
+    int total = count_processes(o);
+
+    if (total == 0) {
+        (void)snprintf(why, cap, "there is no process to start");
+        return (struct outcome){MPI_ERR_ARG, 0};
+    }
+    if (l == NULL) {
+        (void)snprintf(why, cap, "no memory");
+    }
+    return (struct outcome){l == NULL ? MPI_ERR_NO_MEM : MPI_SUCCESS, total};
+}
+
 static int
 spawn(const struct order *o, struct tp_ampi_comm *comm, int root,
       struct tp_ampi_comm **ret, int *errcodes)
 {
     struct outcome outcome = {MPI_SUCCESS, 0};
     struct launcher *l = comm->rank == root ? make_launcher() : NULL;
-    char why[128] = "the root says why";
+    char why[128] = "they have no connection; the root's error may say more";
     int fd = -1, error;
 
     tp_ampi.connecting++;
     if (comm->rank == root) {
-        outcome.total = count_processes(o);
-        outcome.error = outcome.total == 0 ? MPI_ERR_ARG : MPI_SUCCESS;
-        (void)snprintf(why, sizeof(why), "there is no process to start");
-        if (l != NULL && outcome.error == MPI_SUCCESS) {
-            fd = start_and_accept(o, l, why, sizeof(why));
-            outcome.error = fd < 0 ? MPI_ERR_SPAWN : MPI_SUCCESS;
-        }
+        outcome = prepare(o, l, why, sizeof(why));
+    }
+    if (comm->rank == root && outcome.error == MPI_SUCCESS) {
+        fd = start_and_accept(o, l, why, sizeof(why));
+        outcome.error = fd < 0 ? MPI_ERR_SPAWN : MPI_SUCCESS;
     }
     error = tp_ampi_root_tells(comm, root, &outcome, sizeof(outcome));
     error = error == MPI_SUCCESS ? outcome.error : error;
@@ -375,12 +391,12 @@ PMPI_Comm_spawn_multiple(int count, char *commands[], char **argvs[],
 {
     const struct order order = {count, commands, argvs, maxprocs, infos};
     struct tp_ampi_comm *comm, *inter = NULL;
-    int error = MPI_ERR_COMM;
+    int error;
 
     tp_ampi_enter();
     *ret = MPI_COMM_NULL;
-    comm = tp_ampi_connectable(handle, root);
-    if (comm != NULL) {
+    error = tp_ampi_find_connectable(handle, root, &comm);
+    if (error == MPI_SUCCESS) {
         error = spawn(&order, comm, root, &inter, errcodes);
     }
     if (error == MPI_SUCCESS) {
@@ -420,8 +436,7 @@ tp_ampi_meet_parent(struct tp_ampi_rank *rank)
     struct tp_ampi_comm *inter;
     int fd = -1, error;
 
-    if (set !=
-        NULL) { /* programs that this one starts are not children of the parent */
+    if (set != NULL) { /* programs that this one starts do not connect to the parent */
         (void)snprintf(port, sizeof(port), "%s", set);
         (void)unsetenv(PARENT);
     }
