@@ -6,6 +6,7 @@ On this machine, through a forwarder: many runs in a second, where fault_cut.py 
 closed ones, and those with TLS, end where a frame (with TLS, a record) begins, and a byte before and after it. FAULT_CUTS: "every", else
 few of these places. FAULT_CUTS_DONE: as in fault_cut.py. FAULT_CUTS_AT_ONCE: how many programs at once."""
 import concurrent.futures
+import contextlib
 import multiprocessing
 import os
 import subprocess
@@ -20,6 +21,8 @@ from forwarder import TO_CLIENT, TO_SERVER, Cut, Forwarder, boundaries
 
 LOCALHOST = "127.0.0.1"
 ROUNDS, BYTES = "3", "4000"
+AGAIN = 20 # losses in a row, each a few bytes after the reply to the connect
+STEPS = range(200, 400, 8)
 RECORDED = 20000 # [bytes] at least, in each direction
 NAMES = ("to server", "to client")
 worker = None # of a process of the pool: its Forwarder, and the environment of its programs
@@ -74,6 +77,11 @@ def run_cut(how, direction, place):
     return (how, direction, place), run(Cut(direction, place, how))
 
 
+def run_again(step):
+    """Connections that are lost soon after the session has taken them into use."""
+    return ("reset", TO_CLIENT, step), run(Cut(TO_CLIENT, RECORDED * 3 // 4, "reset", AGAIN, step))
+
+
 class CutNear(unittest.TestCase):
     def record(self, pool, tls):
         """@return what passes if nothing is cut"""
@@ -105,16 +113,21 @@ class CutNear(unittest.TestCase):
             return []
         return [f"{how} after {place} bytes {NAMES[direction]}: status {status}, {out!r}, {errors!r}"]
 
-    def cuts(self, how, tls=False, at_frames=True):
+    @contextlib.contextmanager
+    def pool(self, tls=False):
         with tempfile.TemporaryDirectory(prefix="telpher-cut-") as folder:
             write_files(folder)
             servers = Servers(folder, tls)
             try:
                 with concurrent.futures.ProcessPoolExecutor(AT_ONCE, multiprocessing.get_context("fork"), begin_worker, (servers,)) as pool:
-                    self.run_all(pool, how, tls, at_frames)
+                    yield pool
                 servers.expect_alone()
             finally:
                 servers.end()
+
+    def cuts(self, how, tls=False, at_frames=True):
+        with self.pool(tls) as pool:
+            self.run_all(pool, how, tls, at_frames)
 
     def run_all(self, pool, how, tls, at_frames):
         name = ("near", how + ("-tls" if tls else ""))
@@ -139,6 +152,12 @@ class CutNear(unittest.TestCase):
 
     def test_reset(self):
         self.cuts("reset", at_frames=False)
+
+    def test_reset_again(self):
+        with self.pool() as pool:
+            ran = [future.result() for future in [pool.submit(run_again, step) for step in STEPS]]
+        self.assertEqual(sum(map(self.wrong, ran), []), [])
+        self.assertGreaterEqual(sum(errors.count("connected again") for _, (_, _, errors, _, _) in ran), len(STEPS) * AGAIN // 2)
 
     def test_close(self):
         self.cuts("close")

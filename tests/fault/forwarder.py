@@ -27,10 +27,12 @@ CONNECT = {
 
 
 class Cut:
-    """Ends all connections, by "reset" or "close", once so many bytes have passed in a direction, counted over all connections."""
+    """Ends all connections, by "reset" or "close", once so many bytes have passed in a direction, counted over all connections.
 
-    def __init__(self, direction, place, how):
-        self.direction, self.place, self.how = direction, place, how
+    @p again: how often more, each time when @p step bytes more have passed."""
+
+    def __init__(self, direction, place, how, again=0, step=0): # pylint: disable=too-many-arguments
+        self.direction, self.place, self.how, self.again, self.step = direction, place, how, again, step
 
 
 class Way:
@@ -108,7 +110,8 @@ class Forwarder:
         self.count[direction] += len(data)
         self.note(way, direction, data)
         if now:
-            self.was_cut = True
+            self.was_cut = cut.again == 0
+            cut.again, cut.place = cut.again - 1, cut.place + cut.step
             self.end_all(cut.how)
         elif not data:
             self.end(way, "close")

@@ -127,6 +127,8 @@ bool tp_stream_leave(struct tp_stream *s);
 void tp_stream_sign(struct tp_stream *s);
 /** True while the stream has no connection: receive returns AGAIN, frames are kept. */
 bool tp_stream_is_away(const struct tp_stream *s);
+/** True until the connection of tp_stream_replace() is in use; it may be lost soon after. */
+bool tp_stream_has_next(const struct tp_stream *s);
 /** [bytes] of frames and content sent and not acknowledged. */
 size_t tp_stream_kept(const struct tp_stream *s);
 /** Number of the last frame that was sent. */

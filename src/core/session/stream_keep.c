@@ -52,6 +52,12 @@ tp_stream_is_away(const struct tp_stream *s)
     return atomic_load(&s->keep.away);
 }
 
+bool
+tp_stream_has_next(const struct tp_stream *s)
+{
+    return atomic_load(&s->keep.has_next);
+}
+
 size_t
 tp_stream_kept(const struct tp_stream *s)
 {
@@ -283,6 +289,7 @@ tp_stream_replace(struct tp_stream *s, struct tp_conn *conn, uint64_t received)
         before = s->keep.next;
         s->keep.next = conn;
         s->keep.next_received = received;
+        (void)tp_stream_leave(s); /* first: it would end the new connection, in use */
         atomic_store(&s->keep.has_next, true);
     }
     tp_mutex_unlock(&s->tx_lock);
@@ -290,7 +297,6 @@ tp_stream_replace(struct tp_stream *s, struct tp_conn *conn, uint64_t received)
         return TELPHER_ERR_PROTO;
     }
     tp_conn_destroy(before); /* one that was not taken into use */
-    (void)tp_stream_leave(s); /* wakes its threads */
     tp_cond_broadcast(&s->keep.moved);
     return TELPHER_OK;
 }
@@ -335,7 +341,6 @@ tp_stream_resume(struct tp_stream *s, const struct tp_stream_handler *handler,
         (void)s->conn->ops->watch(s->conn, s->lost_after_ns);
     }
     s->keep.next = NULL;
-    atomic_store(&s->keep.has_next, false);
     atomic_fetch_sub(&s->pending, tp_buf_len(&s->tx) + tp_buf_len(&s->out));
     tp_buf_clear(&s->tx); /* these frames are kept, too */
     tp_buf_clear(&s->out);
@@ -344,6 +349,7 @@ tp_stream_resume(struct tp_stream *s, const struct tp_stream_handler *handler,
     s->keep.replay_end = s->tx_numbers.sent;
     atomic_store(&s->keep.replaying, s->keep.replay_next <= s->keep.replay_end);
     atomic_store(&s->keep.away, false);
+    atomic_store(&s->keep.has_next, false); /* last: see tp_stream_has_next() */
     tp_mutex_unlock(&s->tx_lock);
     tp_mutex_unlock(&s->flush_lock);
     tp_debug("core", "stream %u goes on with frame %llu", s->id,

@@ -156,7 +156,7 @@ tp_icd_bulk_resume(struct tp_icd_session *session, struct tp_stream *stream)
 static void
 use_connection(struct tp_icd_session *session)
 {
-    while (tp_stream_is_away(session->stream) && !session->lost) {
+    while (tp_stream_has_next(session->stream) && !session->lost) {
         tp_icd_lock();
         tp_icd_session_kick(session);
         tp_icd_unlock();
