@@ -33,33 +33,6 @@ is_small(const struct tp_ampi_place *place, size_t len)
     return len <= UINT8_MAX && place->local <= UINT16_MAX;
 }
 
-static telpher_status
-transmit_small(uint32_t process, const struct tp_ampi_envelope *env, const void *data)
-{
-    const struct tp_ampi_end *end = &tp_ampi.ends[process];
-    struct tp_ampi_heap *heap = tp_ampi_heap_use(NULL);
-    size_t len = (size_t)env->len;
-    telpher_status status;
-
-    tp_ampi.sent += process < tp_ampi.processes;
-    *(struct tp_ampi_small *)(void *)tp_ampi.out =
-        (struct tp_ampi_small){.kind = TP_AMPI_SMALL,
-                               .len = (uint8_t)len,
-                               .to = (uint16_t)env->to,
-                               .context = env->context,
-                               .source = env->source,
-                               .tag = env->tag};
-    if (len == sizeof(uint64_t)) { /* without a call of memcpy() */
-        memcpy(tp_ampi.out + sizeof(struct tp_ampi_small), data, sizeof(uint64_t));
-    } else if (len != 0) {
-        memcpy(tp_ampi.out + sizeof(struct tp_ampi_small), data, len);
-    }
-    status = telpher_msg_send(end->ctx, end->rank, TP_AMPI_HANDLER, tp_ampi.out,
-                              sizeof(struct tp_ampi_small) + len, NULL, 0, NULL, NULL);
-    (void)tp_ampi_heap_use(heap);
-    return status;
-}
-
 size_t
 tp_ampi_eager_max(uint32_t process)
 {
@@ -84,18 +57,44 @@ place_of(const struct tp_ampi_comm *comm, int rank)
                : &tp_ampi.places[comm->peers->world[rank]];
 }
 
+static inline uint32_t
+context_of(const struct tp_ampi_comm *comm, unsigned lane, int to)
+{
+    return lane + (tp_unlikely(comm->routes != NULL) ? comm->routes[to].context
+                                                     : comm->context);
+}
+
 static inline struct tp_ampi_envelope
 envelope(const struct tp_ampi_comm *comm, unsigned lane, int to, int tag, size_t len)
 {
-    uint32_t context =
-        tp_unlikely(comm->routes != NULL) ? comm->routes[to].context : comm->context;
-
     return (struct tp_ampi_envelope){.kind = TP_AMPI_EAGER,
                                      .to = place_of(comm, to)->local,
-                                     .context = context + lane,
+                                     .context = context_of(comm, lane, to),
                                      .source = comm->rank,
                                      .tag = tag,
                                      .len = len};
+}
+
+/* Any transport takes so little data eagerly. */
+static telpher_status
+transmit_small(const struct tp_ampi_place *place, const struct tp_ampi_small *small,
+               const void *data)
+{
+    const struct tp_ampi_end *end = &tp_ampi.ends[place->process];
+    struct tp_ampi_heap *heap = tp_ampi_heap_use(NULL);
+    telpher_status status;
+
+    tp_ampi.sent += place->process < tp_ampi.processes;
+    *(struct tp_ampi_small *)(void *)tp_ampi.out = *small;
+    if (small->len == sizeof(uint64_t)) { /* without a call of memcpy() */
+        memcpy(tp_ampi.out + sizeof(*small), data, sizeof(uint64_t));
+    } else if (small->len != 0) {
+        memcpy(tp_ampi.out + sizeof(*small), data, small->len);
+    }
+    status = telpher_msg_send(end->ctx, end->rank, TP_AMPI_HANDLER, tp_ampi.out,
+                              sizeof(*small) + small->len, NULL, 0, NULL, NULL);
+    (void)tp_ampi_heap_use(heap);
+    return status;
 }
 
 static int
@@ -142,6 +141,18 @@ tp_ampi_send_now(struct tp_ampi_comm *comm, unsigned lane, const void *buf,
         (len != 0 && tp_ampi_is_device((const char *)buf + offset))) {
         return false;
     }
+    if (place->process != tp_ampi.process && is_small(place, len)) {
+        const struct tp_ampi_small small = {.kind = TP_AMPI_SMALL,
+                                            .len = (uint8_t)len,
+                                            .to = (uint16_t)place->local,
+                                            .context = context_of(comm, lane, to),
+                                            .source = comm->rank,
+                                            .tag = tag};
+
+        status = transmit_small(place, &small, (const char *)buf + offset);
+        *ret_error = status >= 0 ? MPI_SUCCESS : send_failed(comm, status, to);
+        return true;
+    }
     env = envelope(comm, lane, to, tag, len);
     if (place->process == tp_ampi.process) {
         return send_local(&env, (const char *)buf + offset, ret_error);
@@ -149,10 +160,7 @@ tp_ampi_send_now(struct tp_ampi_comm *comm, unsigned lane, const void *buf,
     if (len > tp_ampi_eager_max(place->process)) {
         return false;
     }
-    status =
-        is_small(place, len)
-            ? transmit_small(place->process, &env, (const char *)buf + offset)
-            : tp_ampi_transmit(place->process, &env, (const char *)buf + offset, len);
+    status = tp_ampi_transmit(place->process, &env, (const char *)buf + offset, len);
     *ret_error = status >= 0 ? MPI_SUCCESS : send_failed(comm, status, to);
     return true;
 }

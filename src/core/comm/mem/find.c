@@ -214,8 +214,8 @@ tp_mems_find(struct tp_mems *mems, const void *ptr, size_t len,
 
     mems->stats.lookups++;
     if (tp_unlikely(offset >= memory->size)) {
-        if (mems->known_count == 0 && mems->finder_count == 0) {
-            mems->stats.hits++; /* this process has only plain memory */
+        if (tp_mems_is_plain(mems)) {
+            mems->stats.hits++;
             tell_plain(ptr, ret);
             return TELPHER_OK;
         }

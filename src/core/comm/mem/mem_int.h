@@ -70,6 +70,13 @@ struct tp_mems {
     telpher_mem_stats stats;
 };
 
+/** True if this process has no memory but plain one. */
+static inline bool
+tp_mems_is_plain(const struct tp_mems *mems)
+{
+    return mems->known_count == 0 && mems->finder_count == 0;
+}
+
 /** The known memory that @p ptr lies in, or NULL. */
 struct tp_mems_known *tp_mems_known_at(const struct tp_mems *mems, const void *ptr);
 /** @return OK; EXISTS: it overlaps another, NO_MEMORY. */

@@ -125,6 +125,14 @@ tp_mems_query(struct tp_mems *mems, const void *ptr, telpher_mem_info *ret_info)
     const struct tp_device_memory *hit;
     telpher_mem_info info = {.base = (void *)(uintptr_t)ptr};
 
+    if (tp_likely(tp_mems_is_plain(mems) && ret_info->struct_size == sizeof(info))) {
+        mems->stats.lookups++;
+        mems->stats.hits++;
+        ret_info->kind = TELPHER_MEM_HOST;
+        ret_info->base = info.base;
+        ret_info->bytes = 0;
+        return TELPHER_OK;
+    }
     (void)tp_mems_find(mems, ptr, 0, &place);
     info.kind = place.kind;
     hit = &mems->cache.entries[mems->cache.last];
@@ -132,13 +140,6 @@ tp_mems_query(struct tp_mems *mems, const void *ptr, telpher_mem_info *ret_info)
         hit->size) { /* then the lookup is recent */
         info.base = hit->base;
         info.bytes = hit->size;
-    }
-    if (tp_likely(ret_info->struct_size ==
-                  sizeof(info))) { /* field by field is faster */
-        ret_info->kind = info.kind;
-        ret_info->base = info.base;
-        ret_info->bytes = info.bytes;
-        return TELPHER_OK;
     }
     info.struct_size = TP_MIN(ret_info->struct_size, sizeof(info));
     memcpy(ret_info, &info, info.struct_size);
