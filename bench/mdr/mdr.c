@@ -99,7 +99,6 @@ arrive(const void *received, size_t len)
 static void
 note_sent(void *user, telpher_status status, size_t len)
 {
-    (void)user, (void)len;
     must(status, "sending");
     my.sending--;
 }
@@ -107,7 +106,6 @@ note_sent(void *user, telpher_status status, size_t len)
 static void
 note_received(void *user, telpher_status status, size_t len)
 {
-    (void)user;
     must(status, "receiving");
     arrive(my.in, len);
 }
@@ -154,14 +152,12 @@ send_msg(void)
 static void
 post_msg(telpher_context *ctx, telpher_msg *msg, void *user)
 {
-    (void)ctx, (void)user;
     msg->buffers[0].data = my.in;
 }
 
 static void
 take_msg(telpher_context *ctx, telpher_msg *msg, void *user)
 {
-    (void)ctx, (void)user;
     must(msg->status, "a message");
     arrive(msg->buffer_count != 0 ? my.in : msg->params,
            msg->buffer_count != 0 ? msg->buffers[0].len : msg->params_len);

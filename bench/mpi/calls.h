@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 enum bench_type { BENCH_CHAR, BENCH_INT, BENCH_FLOAT, BENCH_TYPES };
 /** How an epoch of a window is ended. */
@@ -59,12 +60,22 @@ struct bench_work {
 /** Each function gives false if the runtime failed. */
 struct bench_call {
     const char *name;
-    bool (*open)(struct bench_work *w); /**< for one size */
+    bool (*open)(struct bench_work *w); /**< for one size; may be NULL */
     bool (*start)(struct bench_work *w);
     bool (*wait)(struct bench_work *w); /**< NULL: start() does it all */
-    bool (*test)(struct bench_work *w); /**< progresses; NULL without wait() */
-    void (*close)(struct bench_work *w);
+    bool (*test)(struct bench_work *w); /**< progresses; may be NULL */
+    void (*close)(struct bench_work *w); /**< may be NULL */
 };
+
+/** Finds a call in a table that ends with an entry without a name. @return NULL: not there */
+static inline const struct bench_call *
+bench_call_find(const struct bench_call *table, const char *name)
+{
+    while (table->name != NULL && strcmp(table->name, name) != 0) {
+        table++;
+    }
+    return table->name != NULL ? table : NULL;
+}
 
 /** [bytes] of an element. */
 static inline size_t

@@ -18,7 +18,6 @@ static struct {
 static void
 release(struct bench_work *w)
 {
-    (void)w;
     free(s.counts);
     free(s.types);
     free(s.places);
@@ -75,7 +74,6 @@ prepare(struct bench_work *w)
 static bool
 wait_one(struct bench_work *w)
 {
-    (void)w;
     return bench_mpi_good(MPI_Wait(&s.request, MPI_STATUS_IGNORE));
 }
 
@@ -84,7 +82,6 @@ test_one(struct bench_work *w)
 {
     int done;
 
-    (void)w;
     return bench_mpi_good(MPI_Test(&s.request, &done, MPI_STATUS_IGNORE));
 }
 
@@ -119,7 +116,6 @@ at_root(struct bench_work *w, uint8_t *memory)
 static bool
 start_one(struct bench_work *w)
 {
-    (void)w;
     return bench_mpi_good(MPI_Start(&s.request));
 }
 

@@ -269,10 +269,10 @@ find_call(const char *name)
                                                bench_mpi_windows};
 
     for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++) {
-        for (const struct bench_call *c = tables[i]; c->name != NULL; c++) {
-            if (strcmp(c->name, name) == 0) {
-                return c;
-            }
+        const struct bench_call *call = bench_call_find(tables[i], name);
+
+        if (call != NULL) {
+            return call;
         }
     }
     return NULL;

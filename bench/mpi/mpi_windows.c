@@ -213,7 +213,6 @@ access_peer(struct bench_work *w, operation_fn operation, int count)
 static bool
 expose(struct bench_work *w)
 {
-    (void)w;
     return bench_mpi_good(MPI_Win_post(s.peer, 0, s.win)) &&
            bench_mpi_good(MPI_Win_wait(s.win));
 }

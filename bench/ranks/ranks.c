@@ -73,7 +73,7 @@ compute(struct ranks_pair *p, double us)
             number = number * 1.0000001 + 0.5;
         }
         if (tests < p->o->tests && now - start >= us * tests / p->o->tests) {
-            ranks_need(p, p->call->test(&p->work), "test");
+            ranks_need(p, p->call->test == NULL || p->call->test(&p->work), "test");
             tested += bench_now_us() - now;
             tests++;
         }
@@ -251,12 +251,13 @@ run_size(struct ranks_pair *p, const struct ranks_pattern *pattern,
     }
     ranks_need(p, p->job->lay_out == NULL || p->job->lay_out(&p->work),
                "a derived type");
-    ranks_need(p, p->call == NULL || p->call->open(&p->work), pattern->name);
+    ranks_need(p, p->call == NULL || p->call->open == NULL || p->call->open(&p->work),
+               pattern->name);
     together = sample(p, pattern, way, samples, count, NULL);
     if (pattern->kind == RANKS_OVERLAP) {
         sample_overlap(p, pattern, samples, count, &overlap);
     }
-    if (p->call != NULL) {
+    if (p->call != NULL && p->call->close != NULL) {
         p->call->close(&p->work);
     }
     p->work.out = out; /* a window may have had memory of its own */
@@ -460,7 +461,7 @@ ranks_run_prepared(struct ranks_pair *p, const struct ranks_pattern *pattern,
         ranks_show_head(pattern, way, p);
     }
     run_sizes(p, pattern, way);
-    if (opens) {
+    if (opens && way->close != NULL) {
         way->close(p);
     }
     p->job->barrier(p);

@@ -131,7 +131,7 @@ struct ranks_way {
     const char *title;
     const struct ranks_job *job;
     void (*open)(struct ranks_pair *p);
-    void (*close)(struct ranks_pair *p);
+    void (*close)(struct ranks_pair *p); /* may be NULL */
     /** May be NULL: then one is begun and waited for. */
     void (*send)(struct ranks_pair *p, const void *src, size_t len);
     void (*recv)(struct ranks_pair *p, void *dst, size_t len);

@@ -92,22 +92,8 @@ ranks_core_reduce(const double *mine, int count, double *least, double *sum,
 /* ---- calls ---- */
 
 static bool
-open_nothing(struct bench_work *w)
-{
-    (void)w;
-    return true;
-}
-
-static void
-close_nothing(struct bench_work *w)
-{
-    (void)w;
-}
-
-static bool
 start_barrier(struct bench_work *w)
 {
-    (void)w;
     return telpher_barrier(context, LIMIT) == TELPHER_OK;
 }
 
@@ -134,7 +120,6 @@ open_out(struct bench_work *w)
 static void
 close_window(struct bench_work *w)
 {
-    (void)w;
     (void)telpher_barrier(context, LIMIT);
     telpher_win_destroy(s.win);
 }
@@ -184,55 +169,16 @@ get(struct bench_work *w, int count)
     return true;
 }
 
-static bool
-start_put(struct bench_work *w)
-{
-    return !w->first || put(w, 1);
-}
-
-static bool
-start_put_bw(struct bench_work *w)
-{
-    return !w->first || put(w, w->window);
-}
-
-static bool
-start_put_bibw(struct bench_work *w)
-{
-    return put(w, w->window);
-}
-
-static bool
-start_get(struct bench_work *w)
-{
-    return !w->first || get(w, 1);
-}
-
-static bool
-start_get_bw(struct bench_work *w)
-{
-    return !w->first || get(w, w->window);
-}
+#include "bench/ranks/ranks_one_sided.h"
 
 const struct bench_call *
 ranks_core_find_call(const char *name)
 {
     static const struct bench_call calls[] = {
-        {"barrier", open_nothing, start_barrier, NULL, NULL, close_nothing},
-        {"put_latency", open_in, start_put, NULL, NULL, close_window},
-        {"put_bw", open_in, start_put_bw, NULL, NULL, close_window},
-        {"put_bibw", open_in, start_put_bibw, NULL, NULL, close_window},
-        {"get_latency", open_out, start_get, NULL, NULL, close_window},
-        {"get_bw", open_out, start_get_bw, NULL, NULL, close_window},
-        {"get_multi_lat", open_out, start_get, NULL, NULL, close_window},
-        {"get_mbw", open_out, start_get_bw, NULL, NULL, close_window}};
+        {"barrier", NULL, start_barrier, NULL, NULL, NULL},
+        RANKS_ONE_SIDED(open_in, open_out, close_window)};
 
-    for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
-        if (strcmp(calls[i].name, name) == 0) {
-            return &calls[i];
-        }
-    }
-    return NULL;
+    return bench_call_find(calls, name);
 }
 
 bool

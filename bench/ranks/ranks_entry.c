@@ -141,7 +141,6 @@ note_sent(void *user, telpher_status status, size_t len)
 {
     struct entry_way *w = user;
 
-    (void)len;
     ranks_check(w->pair, status, "entry");
     w->sending--;
 }
@@ -174,7 +173,6 @@ entry_begin_recv(struct ranks_pair *p, int i, void *dst, size_t len)
 {
     struct entry_way *w = p->way;
 
-    (void)i, (void)len;
     if (w->receives != NULL) {
         w->receives[w->wanted++ % w->window] = dst;
         ranks_check(p, telpher_mdr_channel_recv(&w->own, &w->channel, TAKE),

@@ -283,7 +283,6 @@ end_without_mpi(int number)
     static const char text[] =
         "telpher-bench: MPI_Finalize does not return; the results are complete\n";
 
-    (void)number;
     (void)!write(STDERR_FILENO, text, sizeof(text) - 1);
     _exit(EXIT_SUCCESS);
 }
@@ -354,12 +353,6 @@ ranks_calls_mpi(const struct ranks_way *way)
 /* ---- the way ---- */
 
 static void
-nothing(struct ranks_pair *p)
-{
-    (void)p;
-}
-
-static void
 way_send(struct ranks_pair *p, const void *src, size_t len)
 {
     need(mpi->send(src, len, (int)p->peer), "MPI_Send");
@@ -393,7 +386,7 @@ way_wait_all(struct ranks_pair *p, int sends, int recvs)
 #define WAY(short_name, long_name, its_job)                                            \
     {                                                                                  \
         .name = short_name, .title = long_name, .job = &(its_job),                     \
-        .open = refuse_memory, .close = nothing, .send = way_send, .recv = way_recv,   \
+        .open = refuse_memory, .send = way_send, .recv = way_recv,                     \
         .begin_send = way_begin_send, .begin_recv = way_begin_recv,                    \
         .wait_all = way_wait_all                                                       \
     }

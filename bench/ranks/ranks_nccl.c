@@ -121,12 +121,6 @@ transport(struct ranks_pair *p)
 
 /* ---- the way: messages ---- */
 
-static void
-nothing(struct ranks_pair *p)
-{
-    (void)p;
-}
-
 /* All that begins before a wait is one group, which NCCL may do in any order. */
 static void
 begin(const struct ranks_pair *p)
@@ -140,7 +134,6 @@ begin(const struct ranks_pair *p)
 static void
 begin_send(struct ranks_pair *p, int i, const void *src, size_t len)
 {
-    (void)i;
     begin(p);
     need(p, nccl.send(src, len, INT8, (int)p->peer, comm, stream), "ncclSend");
 }
@@ -148,7 +141,6 @@ begin_send(struct ranks_pair *p, int i, const void *src, size_t len)
 static void
 begin_recv(struct ranks_pair *p, int i, void *dst, size_t len)
 {
-    (void)i;
     begin(p);
     need(p, nccl.recv(dst, len, INT8, (int)p->peer, comm, stream), "ncclRecv");
 }
@@ -156,8 +148,6 @@ begin_recv(struct ranks_pair *p, int i, void *dst, size_t len)
 static void
 wait_all(struct ranks_pair *p, int sends, int recvs)
 {
-    (void)sends;
-    (void)recvs;
     if (grouped) {
         need(p, nccl.group_end(), "ncclGroupEnd");
         grouped = false;
@@ -276,29 +266,15 @@ begin_scatter(struct bench_work *w)
 }
 
 static bool
-open_nothing(struct bench_work *w)
-{
-    (void)w;
-    return true;
-}
-
-static void
-close_nothing(struct bench_work *w)
-{
-    (void)w;
-}
-
-static bool
 finish(struct bench_work *w)
 {
-    (void)w;
     return ranks_gpu_finish(stream);
 }
 
 #define COLLECTIVE(name)                                                               \
-    {#name, open_nothing, begin_##name, finish, open_nothing, close_nothing},          \
+    {#name, NULL, begin_##name, finish, NULL, NULL},                                   \
     {                                                                                  \
-        "i" #name, open_nothing, begin_##name, finish, open_nothing, close_nothing     \
+        "i" #name, NULL, begin_##name, finish, NULL, NULL                              \
     }
 
 static const struct bench_call *
@@ -308,14 +284,10 @@ find_call(const char *name)
         COLLECTIVE(allgather), COLLECTIVE(allreduce),
         COLLECTIVE(alltoall),  COLLECTIVE(bcast),
         COLLECTIVE(gather),    COLLECTIVE(reduce),
-        COLLECTIVE(scatter),   COLLECTIVE(reduce_scatter_block)};
+        COLLECTIVE(scatter),   COLLECTIVE(reduce_scatter_block),
+        {.name = NULL}};
 
-    for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
-        if (strcmp(calls[i].name, name) == 0) {
-            return &calls[i];
-        }
-    }
-    return NULL;
+    return bench_call_find(calls, name);
 }
 
 static const struct ranks_job nccl_job = {.join = join,
@@ -329,7 +301,6 @@ const struct ranks_way ranks_nccl_way = {.name = "nccl",
                                          .title = "NCCL",
                                          .job = &nccl_job,
                                          .open = ranks_gpu_refuse_host,
-                                         .close = nothing,
                                          .begin_send = begin_send,
                                          .begin_recv = begin_recv,
                                          .wait_all = wait_all};

@@ -101,14 +101,7 @@ barrier(struct ranks_pair *p)
 static const char *
 transport(struct ranks_pair *p)
 {
-    (void)p;
     return "NVSHMEM";
-}
-
-static void
-nothing(struct ranks_pair *p)
-{
-    (void)p;
 }
 
 /* ---- calls ---- */
@@ -168,54 +161,15 @@ get(struct bench_work *w, int count)
     return ranks_gpu_finish(stream);
 }
 
-static bool
-start_put(struct bench_work *w)
-{
-    return !w->first || put(w, 1);
-}
-
-static bool
-start_put_bw(struct bench_work *w)
-{
-    return !w->first || put(w, w->window);
-}
-
-static bool
-start_put_bibw(struct bench_work *w)
-{
-    return put(w, w->window);
-}
-
-static bool
-start_get(struct bench_work *w)
-{
-    return !w->first || get(w, 1);
-}
-
-static bool
-start_get_bw(struct bench_work *w)
-{
-    return !w->first || get(w, w->window);
-}
+#include "bench/ranks/ranks_one_sided.h"
 
 static const struct bench_call *
 find_call(const char *name)
 {
     static const struct bench_call calls[] = {
-        {"put_latency", open_window, start_put, NULL, NULL, close_window},
-        {"put_bw", open_window, start_put_bw, NULL, NULL, close_window},
-        {"put_bibw", open_window, start_put_bibw, NULL, NULL, close_window},
-        {"get_latency", open_window, start_get, NULL, NULL, close_window},
-        {"get_bw", open_window, start_get_bw, NULL, NULL, close_window},
-        {"get_multi_lat", open_window, start_get, NULL, NULL, close_window},
-        {"get_mbw", open_window, start_get_bw, NULL, NULL, close_window}};
+        RANKS_ONE_SIDED(open_window, open_window, close_window)};
 
-    for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
-        if (strcmp(calls[i].name, name) == 0) {
-            return &calls[i];
-        }
-    }
-    return NULL;
+    return bench_call_find(calls, name);
 }
 
 static const struct ranks_job nvshmem_job = {.join = join,
@@ -229,5 +183,4 @@ static const struct ranks_job nvshmem_job = {.join = join,
 const struct ranks_way ranks_nvshmem_way = {.name = "nvshmem",
                                             .title = "NVSHMEM",
                                             .job = &nvshmem_job,
-                                            .open = ranks_gpu_refuse_host,
-                                            .close = nothing};
+                                            .open = ranks_gpu_refuse_host};

@@ -108,43 +108,15 @@ staging_open(struct ranks_pair *p, const char *base)
     leave(p, s);
 }
 
-static void
-channel_open(struct ranks_pair *p)
-{
-    staging_open(p, "channel");
-}
-
-static void
-mpi_open(struct ranks_pair *p)
-{
-    staging_open(p, "mpi");
-}
-
-static void
-msg_open(struct ranks_pair *p)
-{
-    staging_open(p, "msg");
-}
-
-static void
-entry_open(struct ranks_pair *p)
-{
-    staging_open(p, "entry");
-}
-
-static void
-object_open(struct ranks_pair *p)
-{
-    staging_open(p, "object");
-}
-
 /* The memory goes with the context, which drivers may still know it by. */
 static void
 staging_close(struct ranks_pair *p)
 {
     struct staging *s = enter(p);
 
-    s->base->close(p);
+    if (s->base->close != NULL) {
+        s->base->close(p);
+    }
     free(s);
 }
 
@@ -170,9 +142,10 @@ staging_begin_recv(struct ranks_pair *p, int i, void *dst, size_t len)
 }
 
 static void
-wait_all(struct ranks_pair *p, int sends, int recvs, bool slots)
+staging_wait_all(struct ranks_pair *p, int sends, int recvs)
 {
     struct staging *s = enter(p);
+    bool slots = !s->base->one_place || p->work.stride != 0;
 
     s->base->wait_all(p, sends, recvs);
     for (int i = 0; i < recvs; i++) {
@@ -181,59 +154,19 @@ wait_all(struct ranks_pair *p, int sends, int recvs, bool slots)
     leave(p, s);
 }
 
-static void
-channel_wait_all(struct ranks_pair *p, int sends, int recvs)
-{
-    wait_all(p, sends, recvs, true);
-}
-
-static void
-msg_wait_all(struct ranks_pair *p, int sends, int recvs)
-{
-    wait_all(p, sends, recvs, p->work.stride != 0);
-}
-
-const struct ranks_way ranks_channel_host_way = {.name = "channel_host",
-                                                 .title = "Host-Staging Channel",
-                                                 .job = &ranks_telpher_job,
-                                                 .open = channel_open,
-                                                 .close = staging_close,
-                                                 .begin_send = staging_begin_send,
-                                                 .begin_recv = staging_begin_recv,
-                                                 .wait_all = channel_wait_all};
-const struct ranks_way ranks_msg_host_way = {.name = "msg_host",
-                                             .one_place = true,
-                                             .title = "Host-Staging Message",
-                                             .job = &ranks_telpher_job,
-                                             .open = msg_open,
-                                             .close = staging_close,
-                                             .begin_send = staging_begin_send,
-                                             .begin_recv = staging_begin_recv,
-                                             .wait_all = msg_wait_all};
-const struct ranks_way ranks_entry_host_way = {.name = "entry_host",
-                                               .one_place = true,
-                                               .title = "Host-Staging Entry Method",
-                                               .job = &ranks_telpher_job,
-                                               .open = entry_open,
-                                               .close = staging_close,
-                                               .begin_send = staging_begin_send,
-                                               .begin_recv = staging_begin_recv,
-                                               .wait_all = msg_wait_all};
-const struct ranks_way ranks_object_host_way = {.name = "object_host",
-                                                .title =
-                                                    "Host-Staging Channel of Objects",
-                                                .job = &ranks_telpher_job,
-                                                .open = object_open,
-                                                .close = staging_close,
-                                                .begin_send = staging_begin_send,
-                                                .begin_recv = staging_begin_recv,
-                                                .wait_all = channel_wait_all};
-const struct ranks_way ranks_mpi_host_way = {.name = "mpi_host",
-                                             .title = "Host-Staging MPI",
-                                             .job = &ranks_mpi_job,
-                                             .open = mpi_open,
-                                             .close = staging_close,
-                                             .begin_send = staging_begin_send,
-                                             .begin_recv = staging_begin_recv,
-                                             .wait_all = channel_wait_all,
-                                             .staged = true};
+#define WAY(way, long_name, its_job, property)                                         \
+    static void way##_open(struct ranks_pair *p) { staging_open(p, #way); }            \
+    const struct ranks_way ranks_##way##_host_way = {.name = #way "_host",             \
+                                                     .property,                        \
+                                                     .title = long_name,               \
+                                                     .job = &(its_job),                \
+                                                     .open = way##_open,               \
+                                                     .close = staging_close,           \
+                                                     .begin_send = staging_begin_send, \
+                                                     .begin_recv = staging_begin_recv, \
+                                                     .wait_all = staging_wait_all};
+WAY(channel, "Host-Staging Channel", ranks_telpher_job, one_place = false)
+WAY(msg, "Host-Staging Message", ranks_telpher_job, one_place = true)
+WAY(entry, "Host-Staging Entry Method", ranks_telpher_job, one_place = true)
+WAY(object, "Host-Staging Channel of Objects", ranks_telpher_job, one_place = false)
+WAY(mpi, "Host-Staging MPI", ranks_mpi_job, staged = true)
