@@ -3,9 +3,11 @@
 #include "waist/device_file.h"
 
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/os/descriptor.h"
 #include "base/os/memfd.h"
 
 enum { PAGE = 4096 };
@@ -13,11 +15,35 @@ enum { PAGE = 4096 };
 _Static_assert(sizeof(struct tp_memfd_name) <= TP_DEVICE_BLOB_MAX, "fits a blob");
 
 telpher_status
-tp_device_file_export(int fd, uint8_t blob[TP_DEVICE_BLOB_MAX], size_t *ret_len)
+tp_device_file_create(const char *name, uint64_t size, struct tp_device_file *ret_file)
+{
+    telpher_status status = tp_memfd_create(name, size, &ret_file->fd);
+
+    if (status != TELPHER_OK) {
+        return status == TELPHER_ERR_IO ? TELPHER_ERR_NO_MEMORY : status;
+    }
+    ret_file->size = size;
+    status = tp_memfd_map(ret_file->fd, size, &ret_file->base);
+    if (status != TELPHER_OK) {
+        close(ret_file->fd);
+    }
+    return status;
+}
+
+void
+tp_device_file_close(struct tp_device_file *file)
+{
+    munmap(file->base, file->size);
+    tp_descriptor_close(file->fd);
+}
+
+telpher_status
+tp_device_file_export(const struct tp_device_file *file,
+                      uint8_t blob[TP_DEVICE_BLOB_MAX], size_t *ret_len)
 {
     struct tp_memfd_name name;
 
-    if (fd < 0 || tp_memfd_describe(fd, &name) != TELPHER_OK) {
+    if (file->fd < 0 || tp_memfd_describe(file->fd, &name) != TELPHER_OK) {
         return TELPHER_ERR_UNSUPPORTED;
     }
     memcpy(blob, &name, sizeof(name));
@@ -26,10 +52,11 @@ tp_device_file_export(int fd, uint8_t blob[TP_DEVICE_BLOB_MAX], size_t *ret_len)
 }
 
 telpher_status
-tp_device_file_import(const uint8_t *blob, size_t len, int *ret_fd, uint64_t *ret_size)
+tp_device_file_import(const uint8_t *blob, size_t len, struct tp_device_file *ret_file)
 {
     struct tp_memfd_name name;
     telpher_status status;
+    int fd;
 
     if (len != sizeof(name)) {
         return TELPHER_ERR_INVALID;
@@ -38,13 +65,14 @@ tp_device_file_import(const uint8_t *blob, size_t len, int *ret_fd, uint64_t *re
     if (name.size == 0) {
         return TELPHER_ERR_INVALID;
     }
-    status = tp_memfd_open(&name, ret_fd);
-    if (status == TELPHER_OK) {
-        *ret_size = name.size;
+    status = tp_memfd_open(&name, &fd);
+    if (status != TELPHER_OK) {
+        return status == TELPHER_ERR_INVALID ? status : TELPHER_ERR_UNSUPPORTED;
     }
-    return status == TELPHER_OK || status == TELPHER_ERR_INVALID
-               ? status
-               : TELPHER_ERR_UNSUPPORTED;
+    *ret_file = (struct tp_device_file){.size = name.size, .fd = -1};
+    status = tp_memfd_map(fd, name.size, &ret_file->base);
+    close(fd); /* the mapping keeps the file */
+    return status;
 }
 
 void *
@@ -68,5 +96,4 @@ tp_device_plain_pin(struct tp_device *d, void *memory, size_t bytes)
 void
 tp_device_plain_unpin(struct tp_device *d, void *memory, size_t bytes)
 {
-    (void)bytes;
 }

@@ -5,42 +5,20 @@
  */
 #include "device/host/memory.h"
 
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include "base/alloc.h"
-#include "base/os/descriptor.h"
-#include "base/os/memfd.h"
 #include "waist/device_file.h"
 
-struct memory {
-    void *base;
-    uint64_t size;
-    int fd; /* -1: another process's, imported */
-};
-
+/* Takes the file. */
 static telpher_status
-map(int fd, uint64_t size, struct memory **ret_memory)
+adopt(struct tp_device_file file, struct tp_device_memory *ret)
 {
-    struct memory *m = tp_malloc(sizeof(*m), "host memory");
-    telpher_status status;
+    struct tp_device_file *m = tp_malloc(sizeof(*m), "host memory");
 
     if (m == NULL) {
+        tp_device_file_close(&file);
         return TELPHER_ERR_NO_MEMORY;
     }
-    *m = (struct memory){.size = size, .fd = fd};
-    status = tp_memfd_map(fd, size, &m->base);
-    if (status != TELPHER_OK) {
-        tp_free(m);
-        return status;
-    }
-    *ret_memory = m;
-    return TELPHER_OK;
-}
-
-static void
-tell(struct memory *m, struct tp_device_memory *ret)
-{
+    *m = file;
     *ret = (struct tp_device_memory){
         .mem = m,
         .base = m->base,
@@ -48,67 +26,40 @@ tell(struct memory *m, struct tp_device_memory *ret)
         .host = m->base,
         .kind = TELPHER_MEM_HOST,
     };
+    return TELPHER_OK;
 }
 
 static telpher_status
 host_alloc(struct tp_device *d, uint64_t bytes, struct tp_device_memory *ret)
 {
-    struct memory *m;
-    telpher_status status;
-    int fd;
+    struct tp_device_file file;
+    telpher_status status = tp_device_file_create("telpher-memory", bytes, &file);
 
-    status = tp_memfd_create("telpher-memory", bytes, &fd);
-    if (status != TELPHER_OK) {
-        return status == TELPHER_ERR_IO ? TELPHER_ERR_NO_MEMORY : status;
-    }
-    status = map(fd, bytes, &m);
-    if (status != TELPHER_OK) {
-        close(fd);
-        return status;
-    }
-    tell(m, ret);
-    return TELPHER_OK;
+    return status == TELPHER_OK ? adopt(file, ret) : status;
 }
 
 static void
 host_free(struct tp_device *d, void *mem)
 {
-    struct memory *m = mem;
-
-    munmap(m->base, m->size);
-    tp_descriptor_close(m->fd);
-    tp_free(m);
+    tp_device_file_close(mem);
+    tp_free(mem);
 }
 
 static telpher_status
 host_export(struct tp_device *d, void *mem, uint8_t blob[TP_DEVICE_BLOB_MAX],
             size_t *ret_len)
 {
-    struct memory *m = mem;
-
-    return tp_device_file_export(m->fd, blob, ret_len);
+    return tp_device_file_export(mem, blob, ret_len);
 }
 
 static telpher_status
 host_import(struct tp_device *d, const uint8_t *blob, size_t len,
             struct tp_device_memory *ret)
 {
-    struct memory *m;
-    telpher_status status;
-    uint64_t size;
-    int fd;
+    struct tp_device_file file;
+    telpher_status status = tp_device_file_import(blob, len, &file);
 
-    status = tp_device_file_import(blob, len, &fd, &size);
-    if (status != TELPHER_OK) {
-        return status;
-    }
-    status = map(fd, size, &m);
-    close(fd); /* the mapping keeps the file */
-    if (status == TELPHER_OK) {
-        m->fd = -1;
-        tell(m, ret);
-    }
-    return status;
+    return status == TELPHER_OK ? adopt(file, ret) : status;
 }
 
 static void

@@ -7,7 +7,6 @@
 void
 tp_opencl_check(struct tp_opencl *cl)
 {
-    (void)cl;
 }
 
 #else

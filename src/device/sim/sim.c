@@ -8,13 +8,10 @@
 
 #include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/config/config.h"
 #include "base/container/list.h"
-#include "base/os/descriptor.h"
-#include "base/os/memfd.h"
 #include "waist/device_file.h"
 
 enum { READ, WRITE, MOVE, ENGINES };
@@ -35,9 +32,7 @@ struct sim {
 
 struct memory {
     void *base; /* what callers see */
-    uint8_t *content;
-    uint64_t size;
-    int fd; /* -1: another process's, imported */
+    struct tp_device_file file; /* the content */
     size_t users; /* copies under way, and its owner until it is freed */
 };
 
@@ -72,71 +67,44 @@ tp_sim_fail_nth(struct tp_device *d, uint64_t nth)
 void *
 tp_sim_content(void *mem)
 {
-    return ((struct memory *)mem)->content;
+    return ((struct memory *)mem)->file.base;
 }
 
 /* ---- memory -------------------------------------------------------------------------- */
 
+/* Takes the file. */
 static telpher_status
-make(int fd, uint64_t size, struct memory **ret_memory)
+adopt(struct tp_device *d, struct tp_device_file file, struct tp_device_memory *ret)
 {
     struct memory *m = tp_malloc(sizeof(*m), "simulated memory");
-    telpher_status status = TELPHER_ERR_NO_MEMORY;
+    void *base = m == NULL ? MAP_FAILED
+                           : mmap(NULL, file.size, PROT_NONE,
+                                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
-    if (m == NULL) {
-        return status;
+    if (base == MAP_FAILED) {
+        tp_device_file_close(&file);
+        tp_free(m);
+        return TELPHER_ERR_NO_MEMORY;
     }
-    *m = (struct memory){.size = size, .fd = fd, .users = 1};
-    m->base =
-        mmap(NULL, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (m->base == MAP_FAILED) {
-        goto err_free;
-    }
-    status = tp_memfd_map(fd, size, (void **)&m->content);
-    if (status != TELPHER_OK) {
-        goto err_unmap;
-    }
-    *ret_memory = m;
-    return TELPHER_OK;
-
-err_unmap:
-    munmap(m->base, size);
-err_free:
-    tp_free(m);
-    return status;
-}
-
-static void
-tell(struct tp_device *d, struct memory *m, struct tp_device_memory *ret)
-{
+    *m = (struct memory){.base = base, .file = file, .users = 1};
     *ret = (struct tp_device_memory){
         .device = d,
         .mem = m,
-        .base = m->base,
-        .size = m->size,
-        .by_net = sim_of(d)->by_net ? m->content : NULL,
+        .base = base,
+        .size = file.size,
+        .by_net = sim_of(d)->by_net ? file.base : NULL,
         .kind = TELPHER_MEM_SIM,
     };
+    return TELPHER_OK;
 }
 
 static telpher_status
 sim_alloc(struct tp_device *d, uint64_t bytes, struct tp_device_memory *ret)
 {
-    struct memory *m;
-    telpher_status status;
-    int fd;
+    struct tp_device_file file;
+    telpher_status status = tp_device_file_create("telpher-sim", bytes, &file);
 
-    status = tp_memfd_create("telpher-sim", bytes, &fd);
-    if (status != TELPHER_OK) {
-        return TELPHER_ERR_NO_MEMORY;
-    }
-    status = make(fd, bytes, &m);
-    if (status != TELPHER_OK) {
-        close(fd);
-        return status;
-    }
-    tell(d, m, ret);
-    return TELPHER_OK;
+    return status == TELPHER_OK ? adopt(d, file, ret) : status;
 }
 
 /* Copies under way keep it, as drivers do: those that a dead rank left end by themselves. */
@@ -146,9 +114,8 @@ release(struct memory *m)
     if (--m->users != 0) {
         return;
     }
-    munmap(m->base, m->size);
-    munmap(m->content, m->size);
-    tp_descriptor_close(m->fd);
+    munmap(m->base, m->file.size);
+    tp_device_file_close(&m->file);
     tp_free(m);
 }
 
@@ -162,31 +129,17 @@ static telpher_status
 sim_export(struct tp_device *d, void *mem, uint8_t blob[TP_DEVICE_BLOB_MAX],
            size_t *ret_len)
 {
-    struct memory *m = mem;
-
-    return tp_device_file_export(m->fd, blob, ret_len);
+    return tp_device_file_export(&((struct memory *)mem)->file, blob, ret_len);
 }
 
 static telpher_status
 sim_import(struct tp_device *d, const uint8_t *blob, size_t len,
            struct tp_device_memory *ret)
 {
-    struct memory *m;
-    telpher_status status;
-    uint64_t size;
-    int fd;
+    struct tp_device_file file;
+    telpher_status status = tp_device_file_import(blob, len, &file);
 
-    status = tp_device_file_import(blob, len, &fd, &size);
-    if (status != TELPHER_OK) {
-        return status;
-    }
-    status = make(fd, size, &m);
-    close(fd); /* the mapping keeps the file */
-    if (status == TELPHER_OK) {
-        m->fd = -1;
-        tell(d, m, ret);
-    }
-    return status;
+    return status == TELPHER_OK ? adopt(d, file, ret) : status;
 }
 
 /* ---- copies -------------------------------------------------------------------------- */
@@ -258,15 +211,16 @@ sim_move(struct tp_device *d, struct tp_device_copy *copy)
 static void
 do_copy(const struct tp_device_copy *copy, int which)
 {
-    uint8_t *here = ((struct memory *)copy->mem)->content + copy->box.origin[0];
+    uint8_t *here = tp_sim_content(copy->mem);
     size_t len = copy->box.region[0];
 
+    here += copy->box.origin[0];
     if (which == READ) {
         memcpy(copy->host, here, len);
     } else if (which == WRITE) {
         memcpy(here, copy->host, len);
     } else {
-        memcpy(here, ((struct memory *)copy->from)->content + copy->from_offset, len);
+        memcpy(here, (uint8_t *)tp_sim_content(copy->from) + copy->from_offset, len);
     }
 }
 
