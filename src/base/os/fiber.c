@@ -64,13 +64,11 @@ asan_come(struct tp_fiber *self)
 static void
 asan_leave(struct tp_fiber *from, const struct tp_fiber *to, bool for_ever)
 {
-    (void)for_ever;
 }
 
 static void
 asan_come(struct tp_fiber *self)
 {
-    (void)self;
 }
 #endif
 

@@ -105,7 +105,6 @@ add_threes(uint32_t sums[3], const uint8_t *p, size_t len)
 static size_t
 add_threes(uint32_t sums[3], const uint8_t *p, size_t len)
 {
-    (void)sums, (void)p, (void)len;
     return 0;
 }
 
