@@ -86,14 +86,12 @@ end(struct tp_mpidev_content *content, telpher_status status)
 static void
 on_sent(void *user, telpher_status status, size_t len)
 {
-    (void)len;
     end(user, status);
 }
 
 static void
 on_clear_sent(void *user, telpher_status status, size_t len)
 {
-    (void)len;
     if (status != TELPHER_OK) {
         end(user, status);
     }
@@ -109,7 +107,6 @@ on_clear(telpher_context *ctx, telpher_msg *msg, void *user)
     struct clear clear;
     telpher_status status;
 
-    (void)user;
     if (msg->params_len != sizeof(clear)) {
         return;
     }
@@ -158,8 +155,6 @@ on_post(telpher_context *ctx, telpher_msg *msg, void *user)
 {
     struct tp_mpidev_content *content = find_receive(msg);
 
-    (void)ctx;
-    (void)user;
     msg->cookie = content;
     msg->buffers[0].data =
         content != NULL && msg->buffers[0].len == content->len ? content->data : NULL;
@@ -168,8 +163,6 @@ on_post(telpher_context *ctx, telpher_msg *msg, void *user)
 static void
 on_data(telpher_context *ctx, telpher_msg *msg, void *user)
 {
-    (void)ctx;
-    (void)user;
     if (msg->cookie != NULL) {
         end(msg->cookie, msg->status);
     }

@@ -44,9 +44,11 @@ tp_mpidev_send_start(struct tp_mpidev_op *op, tp_mpidev_send_fn start,
                : start(op->stages[0].mpi, count, type, dest, tag, op->comm, &op->inner);
 }
 
+/* @param request  gets the operation; NULL: it is waited for */
 static int
-send_and_wait(tp_mpidev_send_fn start, const void *buffer, int count, MPI_Datatype type,
-              int dest, int tag, MPI_Comm comm, bool content_may_follow)
+send_staged(tp_mpidev_send_fn start, const void *buffer, int count, MPI_Datatype type,
+            int dest, int tag, MPI_Comm comm, MPI_Request *request,
+            bool content_may_follow)
 {
     struct tp_mpidev_op *op = tp_mpidev_op_new(comm);
     int error;
@@ -57,26 +59,8 @@ send_and_wait(tp_mpidev_send_fn start, const void *buffer, int count, MPI_Dataty
     tp_mpidev_lock();
     error = tp_mpidev_send_start(op, start, buffer, count, type, dest, tag,
                                  content_may_follow);
-    error = tp_mpidev_op_wait(op, error, MPI_STATUS_IGNORE);
-    tp_mpidev_unlock();
-    return error;
-}
-
-static int
-send_request(tp_mpidev_send_fn start, const void *buffer, int count, MPI_Datatype type,
-             int dest, int tag, MPI_Comm comm, MPI_Request *request,
-             bool content_may_follow)
-{
-    struct tp_mpidev_op *op = tp_mpidev_op_new(comm);
-    int error;
-
-    if (op == NULL) {
-        return tp_mpidev_fail(comm, MPI_ERR_NO_MEM);
-    }
-    tp_mpidev_lock();
-    error = tp_mpidev_send_start(op, start, buffer, count, type, dest, tag,
-                                 content_may_follow);
-    error = tp_mpidev_op_start(op, error, request);
+    error = request != NULL ? tp_mpidev_op_start(op, error, request)
+                            : tp_mpidev_op_wait(op, error, MPI_STATUS_IGNORE);
     tp_mpidev_unlock();
     return error;
 }
@@ -89,16 +73,16 @@ send_request(tp_mpidev_send_fn start, const void *buffer, int count, MPI_Datatyp
     {                                                                                  \
         return tp_mpidev_is_plain(tp_mpidev_first(buffer, type))                       \
                    ? PMPI_##name(buffer, count, type, dest, tag, comm)                 \
-                   : send_and_wait(PMPI_##iname, buffer, count, type, dest, tag, comm, \
-                                   content);                                           \
+                   : send_staged(PMPI_##iname, buffer, count, type, dest, tag, comm,   \
+                                 NULL, content);                                       \
     }                                                                                  \
     int MPI_##iname(const void *buffer, int count, MPI_Datatype type, int dest,        \
                     int tag, MPI_Comm comm, MPI_Request *request)                      \
     {                                                                                  \
         return !tp_mpidev_is_device(tp_mpidev_first(buffer, type))                     \
                    ? PMPI_##iname(buffer, count, type, dest, tag, comm, request)       \
-                   : send_request(PMPI_##iname, buffer, count, type, dest, tag, comm,  \
-                                  request, content);                                   \
+                   : send_staged(PMPI_##iname, buffer, count, type, dest, tag, comm,   \
+                                 request, content);                                    \
     }
 
 SEND(Send, Isend, true)
