@@ -14,7 +14,6 @@ command_script(int argc, char **argv)
     char path[PATH_MAX];
     ssize_t len = readlink("/proc/self/exe", path, sizeof(path) - 32);
 
-    (void)argc;
     if (len <= 0) {
         return failure("cannot tell where this program is: %s", strerror(errno));
     }

@@ -30,7 +30,6 @@ telpher_opencl_use(telpher_context *ctx, struct _cl_command_queue *queue)
 #ifdef TP_API_OPENCL
     status = device != NULL ? tp_opencl_memory_use(device, queue) : status;
 #else
-    (void)device;
 #endif
     return tp_api_memory_failed(ctx, status, "use a queue for", TELPHER_MEM_OPENCL);
 }

@@ -118,7 +118,6 @@ end_data(void *arg, uint64_t transfer, uint64_t offset, uint32_t len)
     telpher_opencl_remote *r = arg;
     uint64_t limit;
 
-    (void)offset;
     r->received += len;
     note_end(r);
     limit = TP_MIN(r->received + r->window, r->len);

@@ -463,7 +463,6 @@ content_begin(void *arg, uint64_t transfer, uint64_t offset, uint32_t len)
 {
     struct test_session *s = arg;
 
-    (void)transfer;
     assert_int_equal(offset, s->content_got);
     assert_true(offset + len <= s->content_size);
     return s->content + offset;
@@ -474,17 +473,12 @@ content_end(void *arg, uint64_t transfer, uint64_t offset, uint32_t len)
 {
     struct test_session *s = arg;
 
-    (void)transfer;
-    (void)offset;
     s->content_got += len;
 }
 
 static telpher_status
 bulk_frame(void *arg, uint16_t type, const uint8_t *body, const uint8_t *end)
 {
-    (void)arg;
-    (void)body;
-    (void)end;
     return type == TP_WIRE_ACK ? TELPHER_OK : TELPHER_ERR_PROTO;
 }
 

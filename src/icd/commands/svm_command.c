@@ -250,7 +250,6 @@ free_all(cl_event event, cl_int status, void *arg)
 {
     struct freeing *f = arg;
 
-    (void)event;
     if (status == CL_COMPLETE && f->notify != NULL) {
         f->notify(f->queue, f->count, f->ptrs, f->user);
     }

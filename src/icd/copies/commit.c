@@ -453,7 +453,6 @@ on_probe_reply(struct tp_icd_request *req, uint16_t type, const uint8_t *body,
 {
     struct probe *probe = req->user;
 
-    (void)body, (void)end;
     tp_icd_lock();
     if (type == TP_WIRE_PONG && probe->session->copies != NULL &&
         probe->session->copies->phase == TP_COPIES_COPY) {

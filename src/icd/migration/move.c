@@ -592,7 +592,6 @@ changes_elsewhere(const struct _cl_mem *root, uint32_t here, struct tp_icd_span 
 static void
 upload_ended(struct _cl_mem *mem, uint32_t session_index, struct _cl_event *ev)
 {
-    (void)session_index;
     if (mem->upload != NULL && ev->status == CL_COMPLETE) {
         tp_icd_drop_locked(&mem->upload->obj);
         mem->upload = NULL;

@@ -230,7 +230,6 @@ cl_int CL_API_CALL
 tp_clSetCommandQueueProperty(cl_command_queue queue, cl_command_queue_properties bits,
                              cl_bool enable, cl_command_queue_properties *old)
 {
-    (void)bits, (void)enable, (void)old;
     return tp_icd_check(queue, TP_ICD_QUEUE) == NULL ? CL_INVALID_COMMAND_QUEUE
                                                      : CL_INVALID_OPERATION;
 }

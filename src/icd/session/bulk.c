@@ -191,7 +191,6 @@ on_data_cut(void *arg, uint64_t transfer, uint64_t offset, uint32_t len)
     struct tp_icd_sink *sink = session->bulk.filling;
     telpher_status status;
 
-    (void)transfer, (void)offset, (void)len;
     tp_icd_lock();
     if (leave_sink(session, sink)) {
         tp_icd_unlock();
@@ -207,7 +206,6 @@ on_data_cut(void *arg, uint64_t transfer, uint64_t offset, uint32_t len)
 static telpher_status
 on_frame(void *arg, uint16_t type, const uint8_t *body, const uint8_t *end)
 {
-    (void)arg, (void)body, (void)end;
     return type == TP_WIRE_ACK || type == TP_WIRE_GOODBYE ? TELPHER_OK
                                                           : TELPHER_ERR_PROTO;
 }

@@ -164,7 +164,6 @@ session_free(struct tp_icd_session *session)
 static telpher_status
 refuse_frame(void *arg, uint16_t type, const uint8_t *body, const uint8_t *end)
 {
-    (void)arg, (void)type, (void)body, (void)end;
     return TELPHER_ERR_PROTO;
 }
 

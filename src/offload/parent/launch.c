@@ -238,7 +238,6 @@ get_launch(const struct tp_offload_calls *calls, uint32_t i, telpher_launch *roo
 {
     const telpher_launch *all = ((const struct launches *)calls)->all;
 
-    (void)room, (void)sizes;
     return all != NULL ? &all[i] : NULL;
 }
 

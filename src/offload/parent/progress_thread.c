@@ -59,7 +59,6 @@ run(void *unused)
     uint64_t before = 0;
     tp_ns nap = LOOK_LEAST;
 
-    (void)unused;
     tp_mutex_lock(&tp_offload_lock);
     while (!stop) {
         bool waits = tp_offload_progress_thread_round();

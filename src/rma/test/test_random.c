@@ -173,7 +173,6 @@ gather_any(struct rank *r, uint32_t step, uint64_t chance)
     uint32_t got[TAGS_ANY] = {0}, next = (r->me + 1) % r->size, tag = 0;
     uint32_t twice = (uint32_t)(chance % TAGS_ANY);
 
-    (void)step;
     for (uint32_t i = 0; i <= TAGS_ANY; i++) {
         telpher_rma_notify(r->rma, WORLD, next, ANY + (twice + i) % TAGS_ANY);
     }
@@ -191,7 +190,6 @@ gather_any(struct rank *r, uint32_t step, uint64_t chance)
 static void
 tell_all(struct rank *r, uint32_t step, uint64_t chance)
 {
-    (void)chance;
     for (uint32_t to = 0; to < r->size; to++) {
         telpher_rma_put_value_notify(r->rma, r->win, to, (uint64_t)r->me * 8,
                                      draw(r->me, step, to), ANSWER);
@@ -208,7 +206,6 @@ add_lanes(struct rank *r, uint32_t step, uint64_t chance)
 {
     double sum = telpher_rma_lane_sum(r->rma, r->lane + step);
 
-    (void)chance;
     expect(r, sum == r->lanes * (r->lanes - 1) / 2.0 + (double)r->lanes * step);
 }
 
@@ -216,7 +213,6 @@ add_lanes(struct rank *r, uint32_t step, uint64_t chance)
 static void
 wait_a_little(struct rank *r, uint32_t step, uint64_t chance)
 {
-    (void)step;
     expect(r, telpher_rma_wait_for(r->rma, CAME, 1, chance % 50000) ==
                   TELPHER_ERR_TIMEOUT);
     telpher_rma_notify(r->rma, WORLD, r->me, READ);
@@ -231,7 +227,6 @@ pass_on(struct rank *r, uint32_t step, uint64_t chance)
     uint32_t size = telpher_rma_size(r->rma, r->comm);
     telpher_rma_win win;
 
-    (void)chance;
     telpher_rma_win_create(r->rma, r->comm, r->word, 8, &win);
     if (me == 0 && r->lane == 0) {
         *r->word = step;

@@ -17,7 +17,6 @@ refuse_connect(struct tp_conn *plain, const struct tp_secure_request *request,
                uint64_t deadline_ns, uint8_t ret_head[5], struct tp_conn **ret_conn,
                struct tp_error *err)
 {
-    (void)plain, (void)request, (void)deadline_ns, (void)ret_conn;
     memset(ret_head, 0, 5);
     return report_not_built(err);
 }
@@ -26,7 +25,6 @@ static telpher_status
 refuse_mac(const uint8_t key[TP_CONN_KEY_BYTES], const void *data, size_t len,
            uint8_t ret_mac[TP_CONN_KEY_BYTES], struct tp_error *err)
 {
-    (void)key, (void)data, (void)len, (void)ret_mac;
     return report_not_built(err);
 }
 
@@ -36,7 +34,6 @@ telpher_status
 tp_tls_wrap(struct tp_conn *plain, const struct tp_tls_state *state, const void *rest,
             size_t rest_len, bool frugal, struct tp_conn **ret_conn)
 {
-    (void)plain, (void)state, (void)rest, (void)rest_len, (void)frugal, (void)ret_conn;
     return TELPHER_ERR_UNSUPPORTED;
 }
 
@@ -59,7 +56,6 @@ telpher_status
 tp_tls_acceptor_create(const struct tp_secure_files *files, const uint8_t *session_key,
                        struct tp_tls_shake **ret_acceptor, struct tp_error *err)
 {
-    (void)files, (void)session_key, (void)ret_acceptor;
     return report_not_built(err);
 }
 
@@ -68,14 +64,12 @@ tp_tls_acceptor_run(struct tp_tls_shake *acceptor, struct tp_conn *conn,
                     uint64_t deadline_ns, struct tp_tls_state *ret_state,
                     char ret_who[TP_TLS_WHO_BYTES], struct tp_error *err)
 {
-    (void)acceptor, (void)conn, (void)deadline_ns, (void)ret_state, (void)ret_who;
     return report_not_built(err);
 }
 
 void
 tp_tls_acceptor_destroy(struct tp_tls_shake *acceptor)
 {
-    (void)acceptor;
 }
 
 telpher_status

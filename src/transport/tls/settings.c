@@ -157,7 +157,6 @@ openssl_error_text(const struct tp_openssl *o)
 static int
 refuse_password(char *buf, int size, int writing, void *arg)
 {
-    (void)buf, (void)size, (void)writing, (void)arg;
     return 0;
 }
 

@@ -30,7 +30,6 @@ gather_alone(struct tp_bootstrap *boot, const void *mine, size_t len, void *all,
 static void
 close_nothing(struct tp_bootstrap *boot)
 {
-    (void)boot;
 }
 
 /* ---- the caller's bootstrap ---- */

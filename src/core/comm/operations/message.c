@@ -63,7 +63,6 @@ run_ordered(struct tp_comm_peer *peer, struct tp_comm_delivery *delivery)
 static void
 discard_ordered(struct tp_comm_peer *peer, struct tp_comm_delivery *delivery)
 {
-    (void)delivery;
 }
 
 /* Drops one use of the message; calls the entry handler after the last use if no

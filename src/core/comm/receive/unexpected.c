@@ -217,7 +217,6 @@ tp_comm_unexpected_accept(struct tp_comm_unexpected *msg, void *dst, size_t cap,
 void
 tp_comm_ignore(void *user, telpher_status status, size_t len)
 {
-    (void)len;
 }
 
 /* ---- the transports' events ---- */

@@ -376,7 +376,6 @@ run_exact_marker(struct tp_exec_command *c)
 static int32_t
 run_marker(struct tp_exec_command *c, const void *msg)
 {
-    (void)msg;
     c->ev->is_whole = !c->ev->has_waits;
     if (c->wait_count > 0 && !c->queue->in_order &&
         tp_exec_has_quirk(c->x, TP_EXEC_QUIRK_MARKER_WAITS_FOR_ALL)) {
@@ -411,7 +410,6 @@ run_barrier(struct tp_exec_command *c, const void *msg)
 {
     int32_t error;
 
-    (void)msg;
     if (c->record != NULL) {
         return c->x->commands.CommandBarrierWithWaitList(
             c->record->native, NULL, c->wait_count, c->points, &c->point, NULL);

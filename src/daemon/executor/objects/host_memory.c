@@ -53,7 +53,6 @@ can_be_as_large(const struct tp_exec_context *c, size_t size)
 static void CL_CALLBACK
 free_memory(cl_mem native, void *memory)
 {
-    (void)native;
     tp_free(memory);
 }
 

@@ -120,7 +120,6 @@ create_svm(struct tp_exec_context *c, const struct tp_wire_svm_alloc *m, int fd,
 static void CL_CALLBACK
 buffer_ended(cl_mem native, void *svm)
 {
-    (void)native;
     tp_exec_svm_unref(svm);
 }
 

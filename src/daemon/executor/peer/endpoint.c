@@ -260,8 +260,6 @@ finished(void *arg, int32_t error, uint64_t start_ns, uint64_t end_ns)
 {
     struct operation *o = arg;
 
-    (void)start_ns;
-    (void)end_ns;
     end_operation(o->peer, o->event, error);
     tp_free(o);
 }

@@ -231,7 +231,6 @@ tp_exec_guard_run(struct tp_exec_guard *g, struct tp_exec_files *files,
 static void
 do_nothing(void *arg)
 {
-    (void)arg;
 }
 
 static bool

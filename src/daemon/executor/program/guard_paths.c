@@ -160,7 +160,6 @@ add_library(struct dl_phdr_info *info, size_t size, void *arg)
     const char *name = info->dlpi_name, *slash;
     char real[4096];
 
-    (void)size;
     if (name == NULL || name[0] != '/' || realpath(name, real) == NULL ||
         is_in_system(real) || is_in_any(real, p->drivers, p->driver_count)) {
         return 0;
@@ -178,7 +177,6 @@ add_library(struct dl_phdr_info *info, size_t size, void *arg)
 static int
 is_loaded(struct dl_phdr_info *info, size_t size, void *arg)
 {
-    (void)size;
     return info->dlpi_name != NULL && strstr(info->dlpi_name, arg) != NULL;
 }
 

@@ -215,8 +215,6 @@ data_end(void *arg, uint64_t transfer, uint64_t offset, uint32_t len)
     struct tp_exec_bulk *b = arg;
     struct tp_exec_transfer *t = b->landing;
 
-    (void)transfer;
-    (void)offset;
     tp_mutex_lock(&b->all->lock);
     t->landing = false;
     t->landing_len = 0;
@@ -243,9 +241,6 @@ data_cut(void *arg, uint64_t transfer, uint64_t offset, uint32_t len)
     struct tp_exec_bulk *b = arg;
     struct tp_exec_transfer *t = b->landing;
 
-    (void)transfer;
-    (void)offset;
-    (void)len;
     tp_mutex_lock(&b->all->lock);
     t->landing = false;
     t->landing_len = 0;

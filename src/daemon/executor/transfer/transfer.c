@@ -377,10 +377,6 @@ tp_exec_transfers_abort(struct tp_exec_transfers *all, uint64_t id, int32_t erro
 static void
 ignore_finished(void *arg, int32_t error, uint64_t start_ns, uint64_t end_ns)
 {
-    (void)arg;
-    (void)error;
-    (void)start_ns;
-    (void)end_ns;
 }
 
 telpher_status

@@ -136,7 +136,6 @@ loop_wait(struct tp_conn *conn, unsigned events, uint64_t deadline_ns)
 static int
 loop_fd(struct tp_conn *conn)
 {
-    (void)conn;
     return -1;
 }
 
