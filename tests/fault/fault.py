@@ -239,6 +239,31 @@ class Server:
             raise AssertionError(f"a sanitizer has found: {reports}")
 
 
+def free_port():
+    with socket.create_server(("127.0.0.1", 0)) as s:
+        return s.getsockname()[1]
+
+
+def listens(port):
+    try:
+        socket.create_connection(("127.0.0.1", port)).close()
+    except OSError:
+        return False
+    return True
+
+
+def listening_server(**environment):
+    """With a port on loopback. @return (server, its address, the cookie's file)"""
+    while True:
+        address = f"127.0.0.1:{free_port()}"
+        cookie = f"/tmp/telpher-fault-cookie-{os.getpid()}-{address.rsplit(':', 1)[1]}"
+        try:
+            return Server("--listen", address, "--cookie", cookie, **environment), address, cookie
+        except AssertionError as error:
+            if "Address already in use" not in str(error):
+                raise # else another program was faster
+
+
 class FaultTest(unittest.TestCase):
     """A server, and beside every fault a client that computes and must not notice."""
     options = ()

@@ -14,9 +14,8 @@ import tempfile
 import time
 import unittest
 
-from fault import LIMIT_S, TELPHERD, children, until
+from fault import LIMIT_S, TELPHERD, children, free_port, listens, until
 from fault_cut import AT_ONCE, CUTS, DONE, DRIVER_FOLDER, EVERY, FEW, RUN_S, WITNESS, name_of, places, read_done, write_files
-from fault_cut_peer import free_port, listens
 from forwarder import TO_CLIENT, TO_SERVER, Cut, Forwarder, boundaries
 
 LOCALHOST = "127.0.0.1"

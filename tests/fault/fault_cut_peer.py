@@ -16,7 +16,7 @@ import threading
 import time
 import unittest
 
-from fault import LIMIT_S, TELPHERD, until
+from fault import LIMIT_S, TELPHERD, free_port, listens, until
 from fault_cut import AT_ONCE, CUTS, DONE, DRIVER_FOLDER, RUN_S, WITNESS, name_of, read, read_done, write_files
 
 PREFACE = 64 # [bytes] of the connecting server; with the proof of the key 64 more
@@ -89,19 +89,6 @@ class Forwarder:
 
     def close(self):
         self.listener.close()
-
-
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as s:
-        return s.getsockname()[1]
-
-
-def listens(port):
-    try:
-        socket.create_connection(("127.0.0.1", port)).close()
-    except OSError:
-        return False
-    return True
 
 
 class Servers:

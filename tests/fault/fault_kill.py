@@ -9,23 +9,17 @@ import concurrent.futures
 import os
 import queue
 import random
-import socket
 import tempfile
 import time
 import unittest
 
-from fault import LIMIT_S, Client, Server, children, is_running, until
+from fault import LIMIT_S, Client, Server, children, free_port, is_running, until
 from fault_cut import AT_ONCE, DRIVER_FOLDER, KEY, WITNESS
 
 KILLS = int(os.environ.get("FAULT_KILLS", "1"))
 SEED = int(os.environ.get("FAULT_KILLS_SEED", str(time.time_ns() % 1000000)))
 ROUNDS = "6"
 HANDSHAKE = "telpher-handsha" # as the kernel has the name
-
-
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as s:
-        return s.getsockname()[1]
 
 
 class Pair:

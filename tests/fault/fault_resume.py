@@ -8,17 +8,11 @@ import socket
 import struct
 import tempfile
 
-from fault import LIMIT_S, MAGIC, FaultTest, Session, frame, main, preface, receive, until
+from fault import LIMIT_S, MAGIC, FaultTest, Session, frame, free_port, main, preface, receive, until
 
 RESUMES = 1 << 21
 NOT_RESUMED = "there is no such session"
 GUESSES = 32
-
-
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
 
 
 def resuming(session, received=0, stream=1, index=0):

@@ -17,9 +17,9 @@ import threading
 import time
 import unittest
 
-from fault import LIMIT_S, REPORT, TELPHERD, TYPES, Client, children, until
+from fault import LIMIT_S, REPORT, TELPHERD, TYPES, Client, children, free_port, listens, until
 from fault_cut import DRIVER_FOLDER, read, write_files
-from fault_cut_peer import PREFACE, PREFACE_REPLY, free_port
+from fault_cut_peer import PREFACE, PREFACE_REPLY
 
 STEPS_CLIENT = os.environ["FAULT_STEPS_CLIENT"]
 EVERY = os.environ.get("FAULT_STEPS") == "every"
@@ -189,7 +189,7 @@ class Scene:
                 [TELPHERD, "--socket", "none", "--log", "error", "--cookie", f"{folder}/cookie", "--listen", f"tcp://127.0.0.1:{port}",
                  "--peer-address", f"127.0.0.1:{peer}", "--peer-silence", f"{PEER_SILENCE_S}s", "--peer-timeout", "10s"], stdin=subprocess.DEVNULL,
                 stderr=self.log, env={**os.environ, "OCL_ICD_VENDORS": DRIVER_FOLDER, "TELPHER_COOKIE": f"{folder}/cookie"}))
-            until(lambda: self.listens(port), "the server listens")
+            until(lambda: listens(port), "the server listens")
         addresses = [self.forwarders["client-first"].port, self.forwarders["client-second"].port, ports[2]]
         Client.program = STEPS_CLIENT
         self.client = Client(folder, ",".join(f"tcp://127.0.0.1:{port}" for port in addresses), TELPHER_COOKIE=f"{folder}/cookie",
@@ -198,14 +198,6 @@ class Scene:
         until(lambda: all(len(children(broker.pid)) == 1 for broker in self.brokers), "each server has one executor")
         self.pids = {"first": children(self.brokers[0].pid)[0], "second": children(self.brokers[1].pid)[0],
                      "first broker": self.brokers[0].pid, "second broker": self.brokers[1].pid}
-
-    @staticmethod
-    def listens(port):
-        try:
-            socket.create_connection(("127.0.0.1", port)).close()
-        except OSError:
-            return False
-        return True
 
     def act(self):
         os.kill(self.pids[self.victim], self.how)

@@ -13,7 +13,7 @@ import threading
 import time
 import unittest
 
-from fault import DRIVER, LIMIT_S, Server, children, main, until
+from fault import DRIVER, LIMIT_S, Server, children, listening_server, main, until
 
 # A server that is slow is there, too.
 os.environ["TELPHER_CONNECT_TIMEOUT"] = "20s"
@@ -86,20 +86,6 @@ class Tunnel:
         self.reset()
         self.listener.close()
         self.woken.close()
-
-
-def listening_server(**environment):
-    """With a port on loopback. @return (server, its address, the cookie's file)"""
-    while True:
-        with socket.socket() as s:
-            s.bind(("127.0.0.1", 0))
-            address = f"127.0.0.1:{s.getsockname()[1]}"
-        cookie = f"/tmp/telpher-fault-cookie-{os.getpid()}-{address.rsplit(':', 1)[1]}"
-        try:
-            return Server("--listen", address, "--cookie", cookie, **environment), address, cookie
-        except AssertionError as error:
-            if "Address already in use" not in str(error):
-                raise # else another program was faster
 
 
 class Still(unittest.TestCase):
