@@ -5,7 +5,7 @@ import os
 import time
 import unittest
 
-from fault import DRIVER, LIMIT_S, FaultTest, Server, children, is_running, kill, main, until
+from fault import DRIVER, LIMIT_S, FaultTest, Server, children, is_running, kill, listening_server, main, until
 
 # Here a server is there, however slow; how long one that is not is waited for, fault_server looks at.
 os.environ["TELPHER_CONNECT_TIMEOUT"] = "20s"
@@ -139,6 +139,23 @@ class KilledBroker(unittest.TestCase):
         until(lambda: not any(is_running(pid) for pid in executors), "the executors end")
         self.assertEqual(server.files_left(), [])
         server.remove()
+
+    def test_next_at_its_port(self):
+        """A program that waits for its session hears from the next broker at the port that there is none, and may start another."""
+        first, address, cookie = listening_server()
+        settings = {"TELPHER_SERVERS": address, "TELPHER_COOKIE": cookie, "TELPHER_ON_LOSS": "wait", "TELPHER_ON_LOSS_TIME": "1h"}
+        client = first.client("lose", "loop", "again", **settings)
+        client.wait_line("ready")
+        kill(first.pid)
+        first.process.wait(LIMIT_S)
+        second = Server("--listen", address, "--cookie", cookie)
+        client.wait_line("lost")
+        client.wait_line("again")
+        self.assertEqual(client.end().count("session lost"), 1)
+        second.expect_clean()
+        second.stop()
+        first.remove()
+        os.remove(cookie)
 
     def test_next_broker(self):
         """A killed broker's socket is in nobody's way."""

@@ -349,7 +349,8 @@ take_option(struct arguments *a, int opt)
     }
 }
 
-/* Ensures that the session does not outlive the daemon and dumps no client data. */
+/* Ensures that the session does not outlive the daemon and dumps no client data. If the
+ * daemon has ended before, the reader sees the end of the control socket. */
 static void
 confine_process(void)
 {
