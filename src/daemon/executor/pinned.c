@@ -120,6 +120,7 @@ tp_exec_pin_context(struct tp_exec_context *c)
         return;
     }
     tp_list_push_back(&x->pins.contexts, &c->pin_link);
+    pin_slab(c, x->page);
     pin_slab(c, x->staging);
     pin_slab(c, x->middle);
     tp_exec_transfers_each_staging(x->transfers, pin_slab, c);

@@ -15,7 +15,7 @@
 #include "daemon/test/test_driver.h"
 
 enum {
-    SLABS = 4, /* kinds of staging */
+    SLABS = 5, /* kinds of staging */
     MEMS_MAX = 1024,
     HUGE = 600 << 20, /* [bytes] two are more than is pinned */
 };
@@ -113,13 +113,13 @@ open_unified(void **state)
     return test_open_driver_scene(state, "TESTDRV_UNIFIED", "1");
 }
 
-/* The second slab and the first region: calls 1 to 4 are slabs, 5 is the buffer. */
+/* The second slab and the first region: calls 1 to 5 are slabs, 6 is the buffer. */
 static int
 open_failing(void **state)
 {
     return test_open_driver_scene(state, "TESTDRV_FAIL",
                                   "clCreateBuffer:CL_OUT_OF_RESOURCES:2,"
-                                  "clCreateBuffer:CL_MEM_OBJECT_ALLOCATION_FAILURE:6");
+                                  "clCreateBuffer:CL_MEM_OBJECT_ALLOCATION_FAILURE:7");
 }
 
 static void

@@ -122,15 +122,15 @@ static int32_t
 reserve_content(struct tp_exec_event *ev, uint64_t size, bool pinned)
 {
     struct tp_exec *x = ev->obj.x;
-    bool is_pinned = tp_exec_is_pinned(ev->queue->context);
 
-    if (size <= sizeof(ev->small) && !(pinned && is_pinned)) {
+    if (size <= sizeof(ev->small) &&
+        !(pinned && tp_exec_is_pinned(ev->queue->context))) {
         ev->content = ev->small;
         return 0;
     }
-    ev->content_from = size <= TP_EXEC_PAGE && !is_pinned ? x->page
-                       : size <= TP_WIRE_INLINE_MAX       ? x->staging
-                                                          : x->middle;
+    ev->content_from = size <= TP_EXEC_PAGE         ? x->page
+                       : size <= TP_WIRE_INLINE_MAX ? x->staging
+                                                    : x->middle;
     ev->content = take_chunk(x, ev->content_from);
     if (ev->content == NULL) {
         ev->content_from = NULL;
