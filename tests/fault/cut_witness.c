@@ -23,6 +23,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "program.h"
+
 enum {
     COUNT = 1024,
     STEPS = 10,
@@ -44,16 +46,6 @@ static cl_int expected; /* in each counter */
 static _Atomic int called_back;
 static _Atomic bool ends;
 static bool was_away; /* the device was not available for a while */
-
-static void
-must(bool ok, const char *what, long value)
-{
-    if (!ok) {
-        (void)printf("wrong: %s: %ld\n", what, value);
-        (void)fflush(stdout);
-        exit(1);
-    }
-}
 
 /* An error is no wrong result: "failed". */
 static void

@@ -220,15 +220,5 @@ class EndlessBuild(FaultTest):
             self.assertLess(time.monotonic() - start, 20)
 
 
-class FewMemory(FaultTest):
-    """Back-pressure: writes that do not fit into the server's memory wait in the client's calls."""
-    options = ("--max-host-memory", "512K")
-
-    def test_many_writes(self):
-        client = self.server.client("queue", "20000")
-        client.wait_line("queued")
-        client.end()
-
-
 if __name__ == "__main__":
     main()

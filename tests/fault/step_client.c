@@ -19,7 +19,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
+
+#include "program.h"
 
 enum { SERVERS = 3, DEVICES_MAX = 48, SIZE = 24 << 20, SMALL = 256 << 10 };
 
@@ -29,25 +30,6 @@ static cl_mem probes[SERVERS];
 static unsigned char pattern[SIZE], got[SIZE];
 static _Atomic bool ends;
 static double longest_ms;
-
-static void
-must(bool ok, const char *what, long value)
-{
-    if (!ok) {
-        (void)printf("wrong: %s: %ld\n", what, value);
-        (void)fflush(stdout);
-        exit(1);
-    }
-}
-
-static double
-now_ms(void)
-{
-    struct timespec t;
-
-    (void)clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
-}
 
 static void
 open_all(void)

@@ -14,7 +14,6 @@
 
 enum { RULES_MAX = 32, LINE_MAX_BYTES = 512 };
 
-enum { PAUSE_US = 300000 };
 enum action { ACT_FAIL, ACT_HANG, ACT_CRASH, ACT_PAUSE };
 
 /** One entry of TESTDRV_FAIL, _HANG, _CRASH or _PAUSE. */
@@ -185,6 +184,7 @@ read_script(void)
     script.svm = svm != NULL ? strtoull(svm, NULL, 0) : 0;
     script.devices = number("TESTDRV_DEVICES", 0, TD_DEVICES_MAX, 2);
     script.delay_us = number("TESTDRV_DELAY_US", 0, 100000000, 0);
+    script.pause_ms = number("TESTDRV_PAUSE_MS", 1, 100000, 300);
     script.il = number("TESTDRV_IL", 0, TD_DEVICES_MAX, 0);
     script.camera = getenv("TESTDRV_CAMERA");
     script.built_in = script.camera != NULL || is("TESTDRV_BUILT_IN", "1");
@@ -273,7 +273,7 @@ apply(const struct rule *r)
     case ACT_CRASH:
         td_crash();
     case ACT_PAUSE:
-        usleep(PAUSE_US);
+        usleep(1000 * script.pause_ms);
         return CL_SUCCESS;
     case ACT_FAIL:
         break;

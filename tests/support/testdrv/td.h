@@ -106,6 +106,7 @@ struct td_script {
     const char *driver; /* its version */
     unsigned devices;
     unsigned delay_us; /* of every command */
+    unsigned pause_ms; /* of what TESTDRV_PAUSE names */
     bool lazy; /* commands start only after a flush */
     bool in_flush; /* commands run on the thread that flushes or waits */
     bool cascade; /* what fails takes all behind it with it, at once */
