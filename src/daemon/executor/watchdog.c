@@ -134,6 +134,7 @@ warn_of_stall(struct tp_exec_watchdog *w, tp_ns now, bool in_call)
 {
     struct tp_exec *x = w->x;
     tp_ns took = tp_clock_between(w->progress_time, now);
+    tp_ns in_call_for = in_call ? tp_clock_between(w->call_time, now) : 0;
     struct tp_exec_event *ev;
     cl_int status = CL_QUEUED;
     char text[256] = "";
@@ -153,10 +154,10 @@ warn_of_stall(struct tp_exec_watchdog *w, tp_ns now, bool in_call)
                        (double)took / TP_CLOCK_S, ev->call, launch ? " (kernel " : "",
                        launch ? ev->kernel : "", launch ? ")" : "",
                        status == CL_RUNNING ? "running" : "waiting");
-    } else if (in_call) {
+    } else if (in_call_for >= x->limits.kernel_warning_ns) {
         (void)snprintf(text, sizeof(text),
                        "the driver has not returned from a call for %.3g s",
-                       (double)tp_clock_between(w->call_time, now) / TP_CLOCK_S);
+                       (double)in_call_for / TP_CLOCK_S);
     }
     tp_mutex_unlock(&x->done_lock);
     if (text[0] != '\0') {
