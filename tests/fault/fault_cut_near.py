@@ -61,7 +61,7 @@ class Servers:
 
 def begin_worker(servers):
     global worker # pylint: disable=global-statement
-    forwarder = Forwarder(LOCALHOST, servers.ports[0])
+    forwarder = Forwarder((LOCALHOST, servers.ports[0]))
     worker = forwarder, {**servers.environment, "TELPHER_SERVERS": servers.addresses(forwarder.port)}
 
 
@@ -78,7 +78,7 @@ def run_cut(how, direction, place):
 
 def run_again(step):
     """Connections that are lost soon after the session has taken them into use."""
-    return ("reset", TO_CLIENT, step), run(Cut(TO_CLIENT, RECORDED * 3 // 4, "reset", AGAIN, step))
+    return ("reset", TO_CLIENT, step), run(Cut(TO_CLIENT, RECORDED * 3 // 4, again=AGAIN, step=step))
 
 
 class CutNear(unittest.TestCase):

@@ -7,88 +7,19 @@ begin is known from a run that is not cut: one byte before and after, too. FAULT
 "every". FAULT_CUTS_DONE: as in fault_cut.py."""
 import concurrent.futures
 import os
-import selectors
-import socket
 import struct
 import subprocess
 import tempfile
-import threading
-import time
 import unittest
 
 from fault import LIMIT_S, TELPHERD, free_port, listens, until
 from fault_cut import AT_ONCE, CUTS, DONE, DRIVER_FOLDER, RUN_S, WITNESS, name_of, read, read_done, write_files
+from forwarder import TO_CLIENT, TO_SERVER, Cut, Forwarder
 
 PREFACE = 64 # [bytes] of the connecting server; with the proof of the key 64 more
 PREFACE_REPLY = 72 + 128 # challenge and reply
 REFUSAL = 128 # [bytes] that answer a connection of a session that has ended
 FEW = 6
-TO_SERVER, TO_PEER = 0, 1
-
-
-class Forwarder:
-    """Passes connections on to a port; ends the first one after @p cut bytes in a direction."""
-
-    def __init__(self, cut=None, how="reset"):
-        self.listener = socket.create_server(("127.0.0.1", 0))
-        self.port = self.listener.getsockname()[1]
-        self.target = 0
-        self.cut, self.how = cut, how
-        self.passed = [bytearray(), bytearray()]
-        self.count = self.accepted = 0
-        threading.Thread(target=self.serve, daemon=True).start()
-
-    def serve(self):
-        while True:
-            try:
-                near, _ = self.listener.accept()
-            except OSError:
-                return
-            self.count += 1
-            try:
-                far = socket.create_connection(("127.0.0.1", self.target))
-            except OSError: # the server has ended
-                near.close()
-                continue
-            for s in (near, far):
-                s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            first = self.count == 1
-            threading.Thread(target=self.forward, args=(near, far, first), daemon=True).start()
-
-    def end(self, near, far):
-        for s in (near, far):
-            if self.how == "reset":
-                s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-            s.close()
-
-    def forward(self, near, far, first):
-        ends = {near: (far, TO_SERVER), far: (near, TO_PEER)}
-        count = [0, 0]
-        with selectors.DefaultSelector() as selector:
-            for s in ends:
-                selector.register(s, selectors.EVENT_READ)
-            while True:
-                for key, _ in selector.select():
-                    other, direction = ends[key.fileobj]
-                    try:
-                        data = key.fileobj.recv(65536)
-                        if first and self.cut is not None and self.cut[0] == direction and count[direction] + len(data) >= self.cut[1]:
-                            other.sendall(data[:self.cut[1] - count[direction]])
-                            time.sleep(0.002) # so that a RST does not overtake it
-                            data = b""
-                        other.sendall(data)
-                    except OSError:
-                        data = b""
-                    if not data:
-                        self.end(near, far)
-                        return
-                    self.accepted += not first and count[TO_PEER] <= REFUSAL < count[TO_PEER] + len(data) * direction
-                    count[direction] += len(data)
-                    if first:
-                        self.passed[direction] += data
-
-    def close(self):
-        self.listener.close()
 
 
 class Servers:
@@ -102,7 +33,7 @@ class Servers:
             port = free_port()
             peer = f"{self.scheme}127.0.0.1:{forwarder.port}" if i == 1 else "127.0.0.1:1"
             if i == 1:
-                forwarder.target = port
+                forwarder.target = "127.0.0.1", port
             self.ports.append(port)
             self.processes.append(subprocess.Popen(
                 [TELPHERD, "--socket", "none", "--log", "error", *security, "--listen", f"{self.scheme}127.0.0.1:{port}",
@@ -124,7 +55,7 @@ def run(cut=None, how="reset", tls=False):
     """@return (exit status, output, errors, bytes of the first connection each way, how often it was resumed)"""
     with tempfile.TemporaryDirectory(prefix="telpher-cut-") as folder:
         write_files(folder)
-        forwarder = Forwarder(cut, how)
+        forwarder = Forwarder(cut=None if cut is None else Cut(*cut, how, first_only=True)).start()
         servers = Servers(folder, forwarder, tls)
         settings = {"TELPHER_ON_LOSS": "wait", "TELPHER_SERVERS": servers.addresses(), "OCL_ICD_VENDORS": folder,
                     "TELPHER_CONNECT_TIMEOUT": "20s", "TELPHER_COOKIE": f"{folder}/cookie"}
@@ -137,7 +68,9 @@ def run(cut=None, how="reset", tls=False):
         finally:
             forwarder.close()
             servers.end()
-        return status, read(f"{folder}/out"), read(f"{folder}/errors"), forwarder.passed, forwarder.accepted
+        passed = [b"".join(data for number, way, data in forwarder.passed if number == 0 and way == direction) for direction in (TO_SERVER, TO_CLIENT)]
+        resumed = sum(count[TO_CLIENT] > REFUSAL for count in forwarder.counts[1:])
+        return status, read(f"{folder}/out"), read(f"{folder}/errors"), passed, resumed
 
 
 def frames_of(data, at):
@@ -171,7 +104,7 @@ class CutPeer(unittest.TestCase):
         status, out, errors, passed, count = run(tls=tls)
         self.assertEqual((status, out.splitlines()[-1:], count), (0, ["exact"], 0), errors)
         found = []
-        for direction, first in ((TO_SERVER, PREFACE + 64), (TO_PEER, PREFACE_REPLY)):
+        for direction, first in ((TO_SERVER, PREFACE + 64), (TO_CLIENT, PREFACE_REPLY)):
             data = passed[direction]
             if tls:
                 at = [first + i * (len(data) - first) // 100 for i in range(1, 100)]

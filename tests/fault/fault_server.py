@@ -3,7 +3,6 @@
 """What a client makes of servers that are not there, not ours, or cut off at any byte."""
 import os
 import re
-import select
 import shutil
 import socket
 import struct
@@ -12,6 +11,7 @@ import threading
 import unittest
 
 from fault import ICD, LIMIT_S, MAGIC, Client, FaultTest, frame, main, receive
+from forwarder import TO_CLIENT, TO_SERVER, Cut, Forwarder
 
 # TELPHER_CONNECT_TIMEOUT is 1.5 s.
 DISCOVERY_MS = 1500
@@ -176,99 +176,30 @@ class Discovery(unittest.TestCase):
                 self.expect_refused(reply() + answer, "left out")
 
 
-class Proxy:
-    """Passes TCP connections on to a Unix socket; resets all when some way has carried so many bytes."""
-
-    def __init__(self, path, way, at):
-        self.path, self.way, self.left = path, way, at
-        self.is_reset = False
-        self.peers = {}  # either end of a connection: the other end
-        self.listener = socket.create_server(("127.0.0.1", 0))
-        self.address = f"127.0.0.1:{self.listener.getsockname()[1]}"
-        self.wake, self.woken = socket.socketpair()
-        self.thread = threading.Thread(target=self.serve)
-        self.thread.start()
-
-    def serve(self):
-        while True:
-            ready, _, _ = select.select([self.woken, self.listener, *self.peers], [], [])
-            if self.woken in ready:
-                return
-            for end in ready:
-                if end is self.listener:
-                    self.accept()
-                elif end in self.peers:
-                    self.carry(end)
-
-    def accept(self):
-        client, _ = self.listener.accept()
-        server = socket.socket(socket.AF_UNIX)
-        server.connect(self.path)
-        self.peers[client], self.peers[server] = server, client
-
-    def carry(self, end):
-        try:
-            data = end.recv(1 << 16)
-            if (end.family == socket.AF_INET) == (self.way == "up") and not self.is_reset:
-                self.is_reset = len(data) >= self.left
-                data = data[:self.left]
-                self.left -= len(data)
-                self.peers[end].sendall(data)
-                if self.is_reset:
-                    self.reset()
-                    return
-            else:
-                self.peers[end].sendall(data)
-        except OSError:
-            data = b""
-        if not data:
-            self.drop(end)
-
-    def drop(self, end):
-        peer = self.peers.pop(end)
-        del self.peers[peer]
-        end.close()
-        peer.close()
-
-    def reset(self):
-        for end in list(self.peers):
-            if end.family == socket.AF_INET:
-                # no lingering: close sends RST
-                end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-                self.drop(end)
-
-    def close(self):
-        self.wake.close()
-        self.thread.join(LIMIT_S)
-        self.reset()
-        self.listener.close()
-        self.woken.close()
-
-
 class Reset(FaultTest):
     """A connection reset at byte N, either way: an error or right values, never a hang."""
 
     def reset_at(self, way, count):
-        proxy = Proxy(self.server.path, way, count)
-        client = Client(self.server.folder, proxy.address, "any", TELPHER_COOKIE="/nonexistent",
+        forwarder = Forwarder(self.server.path, cut=Cut(way, count)).start()
+        client = Client(self.server.folder, forwarder.address, "any", TELPHER_COOKIE="/nonexistent",
                         TELPHER_INSECURE="yes")  # the server is behind a Unix socket and proves nothing
         try:
             said = client.end(ANY_MAX_S)
         finally:
-            proxy.close()
+            forwarder.close()
         error = int(client.text.strip().rsplit(" ", 1)[1])
         if error != 0:
             self.assertIn(error, (PLATFORM_NOT_FOUND, DEVICE_NOT_AVAILABLE, WAIT_LIST_FAILED), said)
             self.assertTrue("session lost" in said or "left out" in said, f"{way} {count}: error {error}, {said!r}")
-        return proxy.is_reset
+        return forwarder.was_cut
 
     def test_up(self):
         counts = (1, 63, 64, 80, 100, 124, 130, 500, 700, 1100, 5000, 17000, 40000)
-        self.assertGreater(sum(self.reset_at("up", count) for count in counts), 8)
+        self.assertGreater(sum(self.reset_at(TO_SERVER, count) for count in counts), 8)
 
     def test_down(self):
         counts = (1, 127, 128, 140, 152, 1000, 4000, 8000, 10000, 18000, 40000)
-        self.assertGreater(sum(self.reset_at("down", count) for count in counts), 6)
+        self.assertGreater(sum(self.reset_at(TO_CLIENT, count) for count in counts), 6)
 
 
 if __name__ == "__main__":

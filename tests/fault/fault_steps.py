@@ -9,7 +9,6 @@ loses sessions at once."""
 import concurrent.futures
 import os
 import signal
-import socket
 import struct
 import subprocess
 import tempfile
@@ -20,6 +19,7 @@ import unittest
 from fault import LIMIT_S, REPORT, TELPHERD, TYPES, Client, children, free_port, listens, until
 from fault_cut import DRIVER_FOLDER, read, write_files
 from fault_cut_peer import PREFACE, PREFACE_REPLY
+from forwarder import TO_CLIENT, TO_SERVER, Forwarder
 
 STEPS_CLIENT = os.environ["FAULT_STEPS_CLIENT"]
 EVERY = os.environ.get("FAULT_STEPS") == "every"
@@ -28,7 +28,6 @@ SIZE = 24 << 20 # [bytes] that move, as in step_client.c
 PEER_SILENCE_S, SERVER_SILENCE_S = 8, 15 # of a stopped server, that fails what waits for it
 BOUND_S = 60 # to the end of all events, on a busy machine
 PROOF = 64 # [bytes] of nonce and proof after a preface
-TO_SERVER, TO_CLIENT = 0, 1
 CONTENT, ANSWERS = TO_CLIENT, TO_SERVER # between servers: the one that has the content accepts
 DATA, DATA_HEAD = TYPES["data"], 24 + 20
 PEER_ACCEPT, PEER_CONNECT, PUSH, PULL, PEER_READY = 0x72, 0x73, 0x74, 0x75, 0xc1
@@ -107,65 +106,31 @@ class Moment:
         return None
 
 
-class Forwarder:
-    """Passes connections on to a port."""
+class StepForwarder(Forwarder):
+    """Acts when a step is seen, between what passes before and after it."""
 
     def __init__(self, commands, moment=None):
+        super().__init__()
         self.commands = commands # of the client; else content between servers
-        self.listener = socket.create_server(("127.0.0.1", 0))
-        self.port = self.listener.getsockname()[1]
-        self.target, self.moment = 0, moment
+        self.moment = moment
         self.armed = False
-        self.sockets = []
-        threading.Thread(target=self.serve, daemon=True).start()
+        self.start()
 
-    def serve(self):
-        while True:
-            try:
-                near, _ = self.listener.accept()
-            except OSError:
-                return
-            moment = self.moment if self.armed or self.commands else None # not for streams of an earlier migration
-            if moment is not None and moment.step == "stream opened":
-                moment.reach()
-            try:
-                far = socket.create_connection(("127.0.0.1", self.target))
-            except OSError: # the server has ended
-                near.close()
-                continue
-            for s in (near, far):
-                s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                self.sockets.append(s)
-            frames = (Frames(PREFACE + PROOF), Frames(PREFACE_REPLY))
-            for ends, direction in (((near, far), TO_SERVER), ((far, near), TO_CLIENT)):
-                threading.Thread(target=self.forward, args=(*ends, direction, frames[direction], moment), daemon=True).start()
+    def opened(self, way):
+        way.moment = self.moment if self.armed or self.commands else None # not for streams of an earlier migration
+        way.frames = Frames(PREFACE + PROOF), Frames(PREFACE_REPLY)
+        if way.moment is not None and way.moment.step == "stream opened":
+            way.moment.reach()
 
-    def forward(self, source, sink, direction, frames, moment):
-        try:
-            while True:
-                data = source.recv(65536)
-                if not data:
-                    break
-                found = frames.feed(data)
-                at = moment.place(direction, data, found) if moment is not None and self.armed else None
-                if at is not None and not moment.seen.is_set():
-                    sink.sendall(data[:at])
-                    time.sleep(0.02 if at else 0) # what has passed is taken
-                    moment.reach()
-                    data = data[at:]
-                sink.sendall(data)
-        except OSError:
-            pass
-        for s in (source, sink):
-            try:
-                s.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                pass
-
-    def close(self):
-        """Once the processes have ended, and so its threads."""
-        for s in (self.listener, *self.sockets):
-            s.close()
+    def pass_on(self, way, direction, data):
+        found = way.frames[direction].feed(data)
+        at = way.moment.place(direction, data, found) if way.moment is not None and self.armed else None
+        if at is not None and not way.moment.seen.is_set():
+            self.send(way, direction, data[:at])
+            time.sleep(0.02 if at else 0) # what has passed is taken
+            way.moment.reach()
+            data = data[at:]
+        self.send(way, direction, data)
 
 
 class Scene:
@@ -177,11 +142,11 @@ class Scene:
         write_files(folder)
         self.victim, self.how = victim, how
         self.moment = Moment(step, self.act)
-        self.forwarders = {name: Forwarder(name != "peer", self.moment if STEPS[step][0] == name else None)
+        self.forwarders = {name: StepForwarder(name != "peer", self.moment if STEPS[step][0] == name else None)
                            for name in ("client-first", "client-second", "peer")}
         self.brokers, ports = [], [free_port() for _ in range(3)]
-        self.forwarders["client-first"].target = self.forwarders["peer"].target = ports[0]
-        self.forwarders["client-second"].target = ports[1]
+        self.forwarders["client-first"].target = self.forwarders["peer"].target = "127.0.0.1", ports[0]
+        self.forwarders["client-second"].target = "127.0.0.1", ports[1]
         self.log = open(f"{folder}/log", "w", encoding="utf-8")
         for i, port in enumerate(ports):
             peer = self.forwarders["peer"].port if i == 0 else port

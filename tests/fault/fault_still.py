@@ -5,15 +5,12 @@
 All of it at once, because each takes some 25 s."""
 import os
 import re
-import select
 import signal
-import socket
-import struct
-import threading
 import time
 import unittest
 
 from fault import DRIVER, LIMIT_S, Server, children, listening_server, main, until
+from forwarder import Forwarder
 
 # A server that is slow is there, too.
 os.environ["TELPHER_CONNECT_TIMEOUT"] = "20s"
@@ -24,79 +21,15 @@ SIGNS = "no sign of life"
 HOLD_S = 26
 
 
-class Tunnel:
-    """Passes connections to a port. stall(): those that are open stay open, and nothing passes; reset(): they end."""
-
-    def __init__(self, address):
-        host, port = address.rsplit(":", 1)
-        self.server = (host, int(port))
-        self.peers, self.stalled = {}, set()
-        self.lock = threading.Lock()
-        self.listener = socket.create_server(("127.0.0.1", 0))
-        self.address = f"127.0.0.1:{self.listener.getsockname()[1]}"
-        self.wake, self.woken = socket.socketpair()
-        self.thread = threading.Thread(target=self.serve)
-        self.thread.start()
-
-    def serve(self):
-        while True:
-            with self.lock:
-                ends = [end for end in self.peers if end not in self.stalled]
-            ready, _, _ = select.select([self.woken, self.listener, *ends], [], [], 0.05)
-            if self.woken in ready:
-                return
-            for end in ready:
-                if end is self.listener:
-                    client, _ = end.accept()
-                    server = socket.create_connection(self.server)
-                    with self.lock:
-                        self.peers[client], self.peers[server] = server, client
-                else:
-                    self.carry(end)
-
-    def carry(self, end):
-        with self.lock:
-            if end in self.stalled or end not in self.peers:
-                return
-            peer = self.peers[end]
-            try:
-                data = end.recv(1 << 16)
-                peer.sendall(data)
-            except OSError:
-                data = b""
-            if not data:
-                del self.peers[end], self.peers[peer]
-                end.close()
-                peer.close()
-
-    def stall(self):
-        with self.lock:
-            self.stalled.update(self.peers)
-
-    def reset(self):
-        with self.lock:
-            for end in self.peers:
-                end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-                end.close()
-            self.peers.clear()
-
-    def close(self):
-        self.wake.close()
-        self.thread.join(LIMIT_S)
-        self.reset()
-        self.listener.close()
-        self.woken.close()
-
-
 class Still(unittest.TestCase):
     def setUp(self):
         self.server, address, self.cookie = listening_server()
         self.slow, slow_address, self.slow_cookie = listening_server(TELPHER_LIBOPENCL=DRIVER, FAULT_DRIVER="slow")
-        self.tunnel, self.slow_tunnel = Tunnel(address), Tunnel(slow_address)
+        self.tunnel, self.slow_tunnel = (Forwarder(("127.0.0.1", int(a.rsplit(":", 1)[1]))).start() for a in (address, slow_address))
 
     def tearDown(self):
         for thing in (self.tunnel, self.slow_tunnel, self.server, self.slow):
-            thing.close() if isinstance(thing, Tunnel) else thing.stop()
+            thing.close() if isinstance(thing, Forwarder) else thing.stop()
         for path in (self.cookie, self.slow_cookie):
             os.remove(path)
 
@@ -115,9 +48,9 @@ class Still(unittest.TestCase):
     def test_still(self):
         held, _ = self.start("hold", str(HOLD_S * 1000))
         filled, _ = self.start("fill", tunnel=self.slow_tunnel, server=self.slow, TELPHER_ON_LOSS_TIME="12s")
-        self.slow_tunnel.reset()
+        self.slow_tunnel.call(self.slow_tunnel.end_all, "reset")
         tunneled, _ = self.start("compute", tunnel=self.tunnel)
-        self.tunnel.stall()
+        self.tunnel.call(self.tunnel.stall)
         tunneled.drop_lines()
         begin = time.monotonic()
         waiting, stopped = self.start("compute")

@@ -1,18 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs one program at a time against a server that it reaches through a forwarder, which loses connections after exactly so many bytes.
+"""Passes connections on to a server, and loses them after exactly so many bytes, by call, or passes nothing any more.
 
-Everything is one loop of one thread, so that many of them, each a process, can run at once.
+Everything is one loop of one thread, that of run(), so that many of them, each a process, can run at once; or a thread of its own.
 
     forwarder.py FILE PROGRAM [ARGUMENT...]
 
 runs the program over a forwarder to the server in TELPHER_SERVERS, and records what passes in FILE."""
 import os
 import pickle
+import queue
 import selectors
 import socket
 import struct
 import subprocess
 import sys
+import threading
 import time
 
 TO_SERVER, TO_CLIENT = 0, 1
@@ -27,12 +29,13 @@ CONNECT = {
 
 
 class Cut:
-    """Ends all connections, by "reset" or "close", once so many bytes have passed in a direction, counted over all connections.
+    """Ends all connections, by "reset" or "close", once so many bytes have passed in a direction, counted over all connections; or, if it is
+    only of the first one, that one.
 
     @p again: how often more, each time when @p step bytes more have passed."""
 
-    def __init__(self, direction, place, how, again=0, step=0): # pylint: disable=too-many-arguments
-        self.direction, self.place, self.how, self.again, self.step = direction, place, how, again, step
+    def __init__(self, direction, place, how="reset", first_only=False, again=0, step=0): # pylint: disable=too-many-arguments
+        self.direction, self.place, self.how, self.first_only, self.again, self.step = direction, place, how, first_only, again, step
 
 
 class Way:
@@ -41,49 +44,104 @@ class Way:
     def __init__(self, near, far, number):
         self.sockets = (near, far) # the index is the direction of what is read from it
         self.number = number
+        self.count = [0, 0] # [bytes] that have passed, each way
+        self.waiting = [b"", b""] # what the other side does not take yet
+        self.is_stalled = False
         for s in self.sockets:
-            s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            s.setblocking(False)
+            if s.family != socket.AF_UNIX:
+                s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    def events(self, side):
+        """What to wait for at one of the sockets."""
+        if self.is_stalled:
+            return 0
+        return (0 if self.waiting[side] else selectors.EVENT_READ) | (selectors.EVENT_WRITE if self.waiting[1 - side] else 0)
+
+
+def connect(target):
+    """To a port, (host, port), or the path of a Unix socket."""
+    if isinstance(target, tuple):
+        return socket.create_connection(target)
+    s = socket.socket(socket.AF_UNIX)
+    s.connect(target)
+    return s
 
 
 class Forwarder:
-    """Passes connections to a port of @p host on to port @p target, there or on another host."""
+    """Passes connections on to @p target, which may be set later. Either run() or start() drives it."""
 
-    def __init__(self, host, target, target_host=None):
-        self.target = target_host or host, target
+    def __init__(self, target=None, host="127.0.0.1", cut=None):
+        self.target = target
         self.listener = socket.create_server((host, 0), backlog=64)
         self.listener.setblocking(False)
         self.port = self.listener.getsockname()[1]
+        self.address = f"{host}:{self.port}"
         self.selector = selectors.DefaultSelector()
-        self.selector.register(self.listener, selectors.EVENT_READ, self.accept)
-        self.begin(None)
+        self.selector.register(self.listener, selectors.EVENT_READ, lambda _: self.accept())
+        self.thread = None
+        self.begin(cut)
 
     def begin(self, cut):
         """For the next program."""
         self.cut, self.was_cut = cut, False
         self.count = [0, 0]
-        self.accepted = 0
+        self.counts = [] # of each connection
         self.passed = [] # (number of the connection, direction, bytes)
         self.ways = set()
 
     def accept(self):
         near, _ = self.listener.accept()
         try:
-            far = socket.create_connection(self.target)
+            far = connect(self.target)
         except OSError: # the server has ended
             near.close()
             return
-        way = Way(near, far, self.accepted)
-        self.accepted += 1
+        way = Way(near, far, len(self.counts))
+        self.counts.append(way.count)
         self.ways.add(way)
-        for direction, s in enumerate(way.sockets):
-            self.selector.register(s, selectors.EVENT_READ, lambda d=direction: self.forward(way, d))
+        self.opened(way)
+        self.watch(way)
+
+    def opened(self, way):
+        """For a class that looks into what passes."""
+
+    def watch(self, way):
+        for side, s in enumerate(way.sockets):
+            events = way.events(side)
+            registered = self.selector.get_map().get(s)
+            if registered is not None and registered.events == events:
+                continue
+            if registered is not None:
+                self.selector.unregister(s)
+            if events:
+                self.selector.register(s, events, lambda mask, side=side: self.ready(way, side, mask))
+
+    def ready(self, way, side, mask):
+        if way in self.ways and mask & selectors.EVENT_WRITE:
+            self.send(way, 1 - side, b"")
+        if way in self.ways and mask & selectors.EVENT_READ:
+            self.forward(way, side)
+        if way in self.ways:
+            self.watch(way)
+
+    def send(self, way, direction, data):
+        way.waiting[direction] += data
+        try:
+            sent = way.sockets[1 - direction].send(way.waiting[direction])
+            way.waiting[direction] = way.waiting[direction][sent:]
+        except BlockingIOError:
+            pass
+        except OSError:
+            self.end(way, "close")
 
     def end(self, way, how):
         if way not in self.ways:
             return
         self.ways.remove(way)
         for s in way.sockets:
-            self.selector.unregister(s)
+            if s in self.selector.get_map():
+                self.selector.unregister(s)
             if how == "reset":
                 s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             s.close()
@@ -92,33 +150,47 @@ class Forwarder:
         for way in list(self.ways):
             self.end(way, how)
 
+    def stall(self):
+        """Connections that are open stay so, and nothing passes them."""
+        for way in self.ways:
+            way.is_stalled = True
+            self.watch(way)
+
     def forward(self, way, direction):
-        if way not in self.ways: # ended by an event before
-            return
         try:
             data = way.sockets[direction].recv(65536)
+        except BlockingIOError:
+            return
         except OSError:
             data = b""
-        cut = self.cut
-        now = cut is not None and not self.was_cut and cut.direction == direction and self.count[direction] + len(data) >= cut.place
-        if now:
-            data = data[:cut.place - self.count[direction]]
-        try:
-            way.sockets[1 - direction].sendall(data)
-        except OSError:
-            data = b""
-        self.count[direction] += len(data)
-        self.note(way, direction, data)
-        if now:
+        cut = self.cut if not self.was_cut else None
+        if cut is None or cut.direction != direction or (cut.first_only and way.number != 0):
+            left = None
+        else:
+            left = cut.place - (way if cut.first_only else self).count[direction]
+        if left is not None and len(data) >= left:
+            self.pass_on(way, direction, data[:left])
             self.was_cut = cut.again == 0
             cut.again, cut.place = cut.again - 1, cut.place + cut.step
-            self.end_all(cut.how)
-        elif not data:
+            if cut.first_only:
+                self.end(way, cut.how)
+            else:
+                self.end_all(cut.how)
+        elif data:
+            self.pass_on(way, direction, data)
+        else:
             self.end(way, "close")
 
-    def note(self, way, direction, data):
+    def pass_on(self, way, direction, data):
+        way.count[direction] += len(data)
+        self.count[direction] += len(data)
         if self.cut is None:
             self.passed.append((way.number, direction, data))
+        self.send(way, direction, data)
+
+    def step(self):
+        for key, mask in self.selector.select(1):
+            key.data(mask)
 
     def run(self, command, environment, cut, limit_s):
         """@return (exit status or None if it hangs, its output, its errors)"""
@@ -136,11 +208,10 @@ class Forwarder:
                 left -= 1
 
         for stream in said:
-            self.selector.register(stream, selectors.EVENT_READ, lambda s=stream: hear(s))
+            self.selector.register(stream, selectors.EVENT_READ, lambda _, s=stream: hear(s))
         deadline = time.monotonic() + limit_s
         while left != 0:
-            for key, _ in self.selector.select(1):
-                key.data()
+            self.step()
             if time.monotonic() > deadline:
                 process.kill()
         status = process.wait()
@@ -149,6 +220,38 @@ class Forwarder:
         process.stderr.close()
         self.end_all()
         return (None if time.monotonic() > deadline else status), out, errors
+
+    def start(self):
+        """Drives it by a thread, until close()."""
+        self.wake, self.woken = socket.socketpair()
+        self.calls = queue.Queue()
+        self.selector.register(self.woken, selectors.EVENT_READ, lambda _: self.calls.get()(self.woken.recv(1)))
+        self.goes_on = True
+        self.thread = threading.Thread(target=self.serve, daemon=True)
+        self.thread.start()
+        return self
+
+    def serve(self):
+        while self.goes_on:
+            self.step()
+
+    def call(self, function, *arguments):
+        """Calls a function of the forwarder in its thread."""
+        done = threading.Event()
+        self.calls.put(lambda _: (function(*arguments), done.set()))
+        self.wake.send(b".")
+        if not done.wait(60):
+            raise AssertionError("the forwarder hangs")
+
+    def stop(self):
+        self.goes_on = False
+        self.end_all("reset")
+
+    def close(self):
+        self.call(self.stop)
+        self.thread.join()
+        for s in (self.listener, self.wake, self.woken, self.selector):
+            s.close()
 
 
 # ---- where frames begin ----
@@ -189,9 +292,8 @@ def boundaries(passed, direction, kind):
 
 
 def main():
-    address = os.environ["TELPHER_SERVERS"]
-    forwarder = Forwarder(os.environ["LINK_ADDR_A"], PORT, address)
-    environment = {**os.environ, "TELPHER_SERVERS": f"{os.environ['LINK_ADDR_A']}:{forwarder.port}"}
+    forwarder = Forwarder((os.environ["TELPHER_SERVERS"], PORT), os.environ["LINK_ADDR_A"])
+    environment = {**os.environ, "TELPHER_SERVERS": forwarder.address}
     status, out, errors = forwarder.run(sys.argv[2:], environment, None, 60)
     with open(sys.argv[1], "wb") as file:
         pickle.dump(forwarder.passed, file)
