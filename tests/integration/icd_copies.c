@@ -300,24 +300,13 @@ static const struct CMUnitTest cases[] = {
     cmocka_unit_test_setup_teardown(program_variable, setup, teardown),
     cmocka_unit_test_setup_teardown(shared_virtual_memory, setup, teardown),
 };
-static const struct CMUnitTest *this_case;
-
-static int
-run_case(void)
-{
-    const struct CMUnitTest tests[] = {*this_case};
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
 
 static char **arguments; /* of main() */
 
 static int
 run_child(size_t i)
 {
-    this_case = &cases[i];
-    (void)alarm(BOUND_S);
-    return worlds_run(1, arguments, run_case);
+    return worlds_run_test(&cases[i], arguments, BOUND_S);
 }
 
 int

@@ -413,24 +413,13 @@ case_unblocked_behind_a_kernel(void)
     close_scene(&s);
 }
 
-/** Runs a case with some servers, in a child. */
 static void
 run_case(void (*what)(void), const struct servers *servers)
 {
     char one[128];
-    pid_t pid = fork();
-    int status = 0;
 
-    if (pid == 0) {
-        alarm(LIMIT_S);
-        snprintf(one, sizeof(one), "unix:%s/0.sock", servers->dir);
-        setenv("TELPHER_SERVERS", one, 1);
-        what();
-        exit(0);
-    }
-    assert_true(pid > 0);
-    assert_int_equal(waitpid(pid, &status, 0), pid);
-    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    snprintf(one, sizeof(one), "unix:%s/0.sock", servers->dir);
+    assert_int_equal(servers_run_case(what, one, LIMIT_S), 0);
 }
 
 #define CASE(name, servers)                                                            \

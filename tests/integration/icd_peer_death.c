@@ -109,51 +109,28 @@ server_dies(void **state)
     free(got);
 }
 
-static int
-run_case(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(server_dies)};
+static char **arguments; /* of main() */
 
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
-
-/* @return exit status of the case, in a process that may take BOUND_S */
 static int
-run_process(char **argv)
+run_child(size_t i)
 {
+    const struct CMUnitTest test = cmocka_unit_test(server_dies);
     int status;
-    pid_t pid = fork();
 
-    if (pid == 0) {
-        (void)alarm(BOUND_S);
-        _exit(worlds_run(1, argv, run_case));
+    dying = (int)i / MOMENTS;
+    moment = moments[i % MOMENTS];
+    status = worlds_run_test(&test, arguments, BOUND_S);
+    if (status != 0 && status != 77) {
+        printf("failed: server %d dies at %d us\n", dying, moment);
+        (void)fflush(stdout);
     }
-    if (pid < 0 || waitpid(pid, &status, 0) != pid) {
-        return 1;
-    }
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
+    return status;
 }
 
 int
 main(int argc, char **argv)
 {
-    int failed = 0;
-
     (void)argc;
-    for (dying = 0; dying < 2; dying++) {
-        for (int i = 0; i < MOMENTS; i++) {
-            int status;
-
-            moment = moments[i];
-            status = run_process(argv);
-            if (status == 77) {
-                return status;
-            }
-            if (status != 0) {
-                printf("failed: server %d dies at %d us\n", dying, moment);
-                failed++;
-            }
-        }
-    }
-    return failed != 0;
+    arguments = argv;
+    return worlds_run_apart((size_t)2 * MOMENTS, run_child);
 }

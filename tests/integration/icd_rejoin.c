@@ -384,15 +384,6 @@ static const struct CMUnitTest cases[] = {
     cmocka_unit_test_setup_teardown(blocked_command, setup, teardown),
     cmocka_unit_test_setup_teardown(objects_meanwhile, setup, teardown),
 };
-static const struct CMUnitTest *this_case;
-
-static int
-run_case(void)
-{
-    const struct CMUnitTest tests[] = {*this_case};
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
 
 static char **arguments; /* of main() */
 
@@ -401,16 +392,14 @@ run_child(size_t i)
 {
     int status;
 
-    this_case = &cases[i];
-    if (arguments[1] != NULL && strcmp(arguments[1], this_case->name) != 0) {
+    if (arguments[1] != NULL && strcmp(arguments[1], cases[i].name) != 0) {
         return 0;
     }
-    (void)alarm(BOUND_S);
     said = open(".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
     if (said < 0 || dup2(said, STDERR_FILENO) < 0) {
         return 1;
     }
-    status = worlds_run(1, arguments, run_case);
+    status = worlds_run_test(&cases[i], arguments, BOUND_S);
     if (status != 0 && status != 77) {
         char text[4096];
         ssize_t len;

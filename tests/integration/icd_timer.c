@@ -15,9 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <time.h>
-#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -26,6 +24,8 @@
 
 #define AHEAD_NS 1000000000000000ULL /* eleven days */
 #define AHEAD_TEXT "1000000000000000"
+
+enum { LIMIT_S = 60 }; /* of a case */
 
 static cl_ulong
 host_ns(void)
@@ -127,24 +127,6 @@ case_absent(void)
 
 static struct servers with, without;
 
-/* Runs a case with some servers, in a child. */
-static void
-run_case(void (*what)(void), const char *servers)
-{
-    pid_t pid = fork();
-    int status = 0;
-
-    if (pid == 0) {
-        alarm(60);
-        setenv("TELPHER_SERVERS", servers, 1);
-        what();
-        exit(0);
-    }
-    assert_true(pid > 0);
-    assert_int_equal(waitpid(pid, &status, 0), pid);
-    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
-}
-
 static void
 clocks_are_related(void **state)
 {
@@ -152,7 +134,7 @@ clocks_are_related(void **state)
 
     (void)state;
     snprintf(one, sizeof(one), "unix:%s/0.sock", with.dir);
-    run_case(case_related, one);
+    assert_int_equal(servers_run_case(case_related, one, LIMIT_S), 0);
 }
 
 static void
@@ -162,7 +144,7 @@ no_timers_no_claims(void **state)
 
     (void)state;
     snprintf(one, sizeof(one), "unix:%s/0.sock", without.dir);
-    run_case(case_absent, one);
+    assert_int_equal(servers_run_case(case_absent, one, LIMIT_S), 0);
 }
 
 /** The resolution is the platform's: one driver without denies it for all. */
@@ -174,7 +156,7 @@ all_drivers_or_none(void **state)
     (void)state;
     snprintf(both, sizeof(both), "unix:%s/0.sock,unix:%s/0.sock", with.dir,
              without.dir);
-    run_case(case_absent, both);
+    assert_int_equal(servers_run_case(case_absent, both, LIMIT_S), 0);
 }
 
 int

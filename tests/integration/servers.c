@@ -186,6 +186,24 @@ servers_kill_executors(const struct servers *servers, unsigned i)
     return killed;
 }
 
+int
+servers_run_case(void (*what)(void), const char *addresses, unsigned limit_s)
+{
+    pid_t pid = fork();
+    int status = 0;
+
+    if (pid == 0) {
+        (void)alarm(limit_s);
+        (void)setenv("TELPHER_SERVERS", addresses, 1);
+        what();
+        exit(0);
+    }
+    if (pid < 0 || waitpid(pid, &status, 0) != pid) {
+        return -1;
+    }
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128;
+}
+
 void
 servers_stop(struct servers *servers)
 {

@@ -31,6 +31,9 @@ unsigned servers_find_executors(const struct servers *servers, unsigned i,
                                 pid_t found[SERVERS_EXECUTORS_MAX]);
 /** Kills them. @return how many; 0: none could be */
 unsigned servers_kill_executors(const struct servers *servers, unsigned i);
+/** Runs a case in a child that reaches @p addresses, in at most @p limit_s. @return its exit status,
+ *  0 if the case returns; 128: it was killed */
+int servers_run_case(void (*what)(void), const char *addresses, unsigned limit_s);
 /** Ends them and removes the folder. */
 void servers_stop(struct servers *servers);
 

@@ -154,6 +154,24 @@ worlds_run(int argc, char **argv, int (*run)(void))
     return result == WORLDS_SKIPPED ? 77 : result != 0;
 }
 
+static const struct CMUnitTest *this_test;
+
+static int
+run_this_test(void)
+{
+    const struct CMUnitTest tests[] = {*this_test};
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
+
+int
+worlds_run_test(const struct CMUnitTest *test, char **argv, unsigned limit_s)
+{
+    this_test = test;
+    (void)alarm(limit_s);
+    return worlds_run(1, argv, run_this_test);
+}
+
 int
 worlds_run_apart(size_t count, int (*run)(size_t i))
 {

@@ -53,6 +53,9 @@ enum { WORLDS_SKIPPED = -77 };
  */
 int worlds_run(int argc, char **argv, int (*run)(void));
 
+/** The same for one test, in at most @p limit_s. @param argv of main() */
+int worlds_run_test(const struct CMUnitTest *test, char **argv, unsigned limit_s);
+
 /** Calls run(i) for @p count cases, each in a process of its own that exits with the result.
  *  @return exit status: 77 as soon as a case is skipped */
 int worlds_run_apart(size_t count, int (*run)(size_t i));

@@ -41,7 +41,12 @@
     0x300000000000ULL /* of servers whose driver chooses these addresses */
 #define DRIVERS_STEP 0x100000ULL
 
-enum { STARTS = 200, INTS = 1000, TIB = 40 /* log2 of its bytes */ };
+enum {
+    STARTS = 200,
+    INTS = 1000,
+    TIB = 40 /* log2 of its bytes */,
+    LIMIT_S = 100 /* of a case */
+};
 
 static struct servers real, anywhere, chosen, limited;
 /** The driver of the machine chooses addresses, as NVIDIA's does. */
@@ -132,23 +137,22 @@ works(void)
     clSVMFree(s.ctx, ints);
 }
 
+static void (*this_case)(void);
+
+static void
+run_this_case(void)
+{
+    this_case();
+    _exit(0); /* what a case holds ends with it */
+}
+
 /** Runs a case with some servers, in a child that may set a place. @return its exit status */
 static int
 run_case(void (*what)(void), const char *addresses, const char *place)
 {
-    pid_t pid = fork();
-    int status = 0;
-
-    if (pid == 0) {
-        alarm(100);
-        setenv("TELPHER_SERVERS", addresses, 1);
-        setenv("TELPHER_SVM_ADDRESS", place, 1);
-        what();
-        _exit(0); /* what a case holds ends with it */
-    }
-    assert_true(pid > 0);
-    assert_int_equal(waitpid(pid, &status, 0), pid);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 128;
+    setenv("TELPHER_SVM_ADDRESS", place, 1);
+    this_case = what;
+    return servers_run_case(run_this_case, addresses, LIMIT_S);
 }
 
 static const char *
