@@ -7,18 +7,11 @@
 
 #include <telpher/mem.h>
 
+#include "expect.h"
+
 enum { MAX = 5000 };
 
-static int rank, size, failures;
 static int host[MAX], result[MAX], *out, *in; /* out, in: device memory */
-
-#define EXPECT(condition)                                                              \
-    do {                                                                               \
-        if (!(condition) && failures++ < 10) {                                         \
-            fprintf(stderr, "rank %d of %d, line %d: %s: FAILED\n", rank, size,        \
-                    __LINE__, #condition);                                             \
-        }                                                                              \
-    } while (0)
 
 static int
 value(int r, int i)

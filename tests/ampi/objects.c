@@ -6,15 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static int rank, size, failures;
-
-#define EXPECT(condition)                                                              \
-    do {                                                                               \
-        if (!(condition) && failures++ < 10) {                                         \
-            fprintf(stderr, "rank %d of %d, line %d: %s: FAILED\n", rank, size,        \
-                    __LINE__, #condition);                                             \
-        }                                                                              \
-    } while (0)
+#include "expect.h"
 
 /* ---- groups ---- */
 

@@ -9,18 +9,11 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "expect.h"
+
 enum { CHILDREN = 2, LONG = 1 << 18 };
 
-static int rank, size, failures;
 static char *program;
-
-#define EXPECT(condition)                                                              \
-    do {                                                                               \
-        if (!(condition) && failures++ < 10) {                                         \
-            fprintf(stderr, "rank %d of %d, line %d: %s: FAILED\n", rank, size,        \
-                    __LINE__, #condition);                                             \
-        }                                                                              \
-    } while (0)
 
 /* ---- both sides ---- */
 
