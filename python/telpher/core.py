@@ -319,7 +319,7 @@ class Context:
             dependent.__dict__.pop("_raw", None)
         if self._owns:
             lib.telpher_context_destroy(raw)
-        self._left.clear()
+        self._left = []
 
     def __enter__(self):
         return self

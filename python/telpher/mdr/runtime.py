@@ -58,10 +58,11 @@ class _Runtime:
         try:
             self._run()
         finally:
-            context, self._raw, raw = self.context, ffi.NULL, self._raw
-            self._reset()
+            raw, self._raw, left = self._raw, ffi.NULL, self.context._left
+            self.context.close()  # before: memory of the job ends with it, and is not freed one by one
             lib.telpher_mdr_destroy(raw)
-            context.close()
+            self._reset()  # after: transfers may use what is kept, and @left, until then
+            left.clear()
 
     def _run(self):
         self.context = Context._of(lib.telpher_mdr_context(self._raw))
