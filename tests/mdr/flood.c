@@ -214,6 +214,7 @@ main(int argc, char **argv)
     transport = ranks_transport(argc, argv);
     if (argc > 2) {
         messages = strtoull(argv[2], NULL, 10);
+        ranks_seconds = 2900; /* the limit of scripts/check/mdr is 3000 */
     }
     if (setenv("TELPHER_MDR_MEMORY", "2M", 1) != 0) {
         return 1;
