@@ -19,7 +19,7 @@ LIBRARIES = os.environ.get("TELPHER_LIBRARIES") or (f"{PREFIX}/lib" if PREFIX el
 
 HEADERS = """
 #include <telpher/telpher.h>
-#include <telpher/mdr.h>
+#include <telpher/mdr_dynamic.h>
 #include <telpher/interop/opencl.h>
 """
 
@@ -48,6 +48,7 @@ extern "Python" void mdr_landed(uint64_t);
 extern "Python" void mdr_future(telpher_mdr_call *);
 extern "Python" void mdr_reduce(telpher_mdr_call *);
 extern "Python" void mdr_start(telpher_mdr_call *);
+extern "Python" void mdr_remote(telpher_mdr_call *);
 extern "Python" void mdr_sent(void *, telpher_status, size_t);
 extern "Python" void add_device(void *, const telpher_device_info *);
 extern "Python" void add_address(void *, const char *);
@@ -67,11 +68,13 @@ void mdr_run_invoke(telpher_mdr_call *call);
 void mdr_run_channel(telpher_mdr_call *call);
 void mdr_main(telpher_mdr_call *call);
 void mdr_quiet(telpher_mdr_call *call);
+void mdr_wake(telpher_mdr *mdr, uint64_t at_ns);
 """
 
 # Python code never runs on the stack of a light thread, so what waits in one is written in C.
 CODE = HEADERS + """
 #include <string.h>
+#include <time.h>
 
 /* Transfers of ranks give one number: an error, or the bytes of one that is complete, or PENDING and its request. */
 #define PENDING (INT64_C(1) << 62)
@@ -293,6 +296,33 @@ static void mdr_main(telpher_mdr_call *call)
     }
 }
 
+#define WAIT_NS UINT64_C(100000000) /* at most: as the scheduler does */
+
+static uint64_t wake_ns; /* of the monotonic clock: when Python's next timer is due */
+
+/* Waits for a message until the timer is due: the scheduler would wait longer. */
+static int wait_for_timer(telpher_mdr *mdr, void *user)
+{
+    struct timespec now;
+    uint64_t now_ns;
+
+    (void)user;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    now_ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+    if (now_ns < wake_ns) {
+        telpher_progress_wait(telpher_mdr_context(mdr),
+                              wake_ns - now_ns < WAIT_NS ? wake_ns - now_ns : WAIT_NS);
+    }
+    return 1;
+}
+
+/* Sets the time of the next timer; 0: there is none. */
+static void mdr_wake(telpher_mdr *mdr, uint64_t at_ns)
+{
+    wake_ns = at_ns;
+    telpher_mdr_idle_set(mdr, at_ns != 0 ? wait_for_timer : NULL, NULL);
+}
+
 /* Waits until the job is quiescent, then sends the parameters, a future's number, on. */
 static void mdr_quiet(telpher_mdr_call *call)
 {
@@ -328,7 +358,7 @@ def preprocess():
             ours = "/telpher/" in marker.group(1)
         elif ours and line.strip():
             lines.append(line)
-    return "\n".join(lines)
+    return re.sub(r"static inline .*?\n}", "", "\n".join(lines), flags=re.S)
 
 
 ffi = cffi.FFI()

@@ -60,7 +60,7 @@ class Worker(Chare):
         return sum([await value for value in values])
 
     async def all(self, done):
-        total = await self.allreduce(self.thisIndex[0], Reducer.sum)
+        total = await self.allreduce(self.thisIndex, Reducer.sum)
         self.contribute(total, Reducer.max, done)
 
 
@@ -146,7 +146,7 @@ def reduced(call):
 def check_calls(n):
     counters = Array(Counter, n, args=[10])
     expect(counters[n - 1].add(5, ret=True).get(), 15)
-    expect(sorted(i for i, _ in counters.where(ret=True).get()), list(range(n)))
+    expect([i for i, _ in counters.where(ret=True).get()], list(range(n)))
     expect(reduced(counters.total), 10 * n + 5)
     expect(reduced(counters.gather), [i * i for i in range(n)])
     expect(sorted(reduced(counters.join)), sorted("".join(str(i) for i in range(n))))

@@ -24,9 +24,18 @@ in device memory, and NumPy arrays at any depth, are sent from where they are, w
 Source: Charm4py; channels as in "Accelerating Communication for Parallel Programming Models on GPU Systems".
 """
 from .channel import Channel
-from .chare import Array, Chare, Group
+from .chare import Array, Chare, Group, when
 from .reduce import Reducer
 from .runtime import charm
 from .waiting import Future, RemoteError, coro
 
-__all__ = ["charm", "Chare", "Array", "Group", "Future", "Channel", "Reducer", "coro", "RemoteError"]
+threaded = coro  # its earlier name
+
+
+def register(cls: type) -> type:
+    """Does nothing: classes of objects are registered when they are defined."""
+    return cls
+
+
+__all__ = ["charm", "Chare", "Array", "Group", "Future", "Channel", "Reducer", "coro", "threaded", "register", "when",
+           "RemoteError"]

@@ -5,10 +5,10 @@ import struct
 import sys
 
 from .._telpher import ffi, lib
-from .chare import how
+from .chare import Chare, how
 from .channel import End
-from .constants import (ASYNC, CALL_HEAD, CHANNEL_HEAD, CHANNEL_NAME, COUNT, FUTURE_HEAD, MANAGER_CLASS, NO_FUTURE,
-                        REDUCE_HEAD, RESULT, WAITS)
+from .constants import (ASYNC, CALL_HEAD, CHANNEL_HEAD, CHANNEL_NAME, CONDITIONAL, COUNT, FUTURE_HEAD, MANAGER_CLASS,
+                        NO_FUTURE, REDUCE_HEAD, RESULT, WAITS)
 from .proxy import SIZE_OF_PROXY, Proxy, class_of
 from .runtime import charm, trace
 from .wire import read_call, read_message
@@ -25,7 +25,8 @@ def mdr_classes():
                                 ("quiet", lib.mdr_future, ffi.NULL, any_length, 0),
                                 ("future", lib.mdr_future, lib.mdr_post, any_length, 0),
                                 ("reduce", lib.mdr_reduce, lib.mdr_post, any_length, 0),
-                                ("wait until quiet", ffi.addressof(lib, "mdr_quiet"), ffi.NULL, any_length, waits)]
+                                ("wait until quiet", ffi.addressof(lib, "mdr_quiet"), ffi.NULL, any_length, waits),
+                                ("remote", lib.mdr_remote, lib.mdr_post, any_length, 0)]
 
 
 def register(name, size, entries):
@@ -72,8 +73,8 @@ def _on_create(call):
         return
     cls = class_of(name)
     copy = ffi.new("telpher_mdr_array *", call.array)
-    index = tuple(call.index.at[i] for i in range(max(1, call.array.dims)))
-    charm._making = Proxy(copy[0], cls, owner=copy), index
+    index = tuple(call.index.at[i] for i in range(call.array.dims)) if call.array.dims else call.index.at[0]
+    charm._making = Proxy(copy[0], cls, None if only is None else index, owner=copy), index
     try:
         chare = cls.__new__(cls)
     finally:
@@ -83,7 +84,8 @@ def _on_create(call):
     chare._telpher_state = state
     charm._objects[state.number] = chare
     init = cls.__init__
-    charm._ready(charm._execute, chare, "__init__", init, how(init), (chare, *args), NO_FUTURE)
+    kind = WAITS if cls is charm._main and how(init) != ASYNC else how(init)
+    charm._ready(charm._execute, chare, "__init__", init, kind, (chare, *args), NO_FUTURE)
 
 
 _copies = {}
@@ -136,13 +138,24 @@ def _on_place(call, number, params, length):
 def _on_invoke(call, number, params, length):
     data = ffi.unpack(params, length)
     start, args = read_call(call, data, CALL_HEAD.size)
+    _call_method(charm._objects[number], data, start, args)
+
+
+def _call_method(chare, data, start, args):
     method, home, future = CALL_HEAD.unpack_from(data, start)
-    chare = charm._objects[number]
-    if method == RESULT:
+    if method == RESULT:  # at once: what waits for it goes on before methods that are called later
         chare._telpher_result(*args)
         return
     name, function, how = type(chare)._telpher_methods[method]
-    charm._queue.append((charm._execute, (chare, name, function, how, (chare, *args), (home, future))))
+    execute = charm._execute if how < CONDITIONAL else charm._execute_when
+    charm._queue.append((execute, (chare, name, function, how, (chare, *args), (home, future))))
+
+
+@_guarded("mdr_remote")
+def _on_remote(call):
+    data = _params(call)
+    start, args = read_call(call, data, CALL_HEAD.size)
+    _call_method(charm._remote.this, data, start, args)
 
 
 @_guarded("mdr_channel")
@@ -181,8 +194,12 @@ def _on_reduce(call):
 
 @_guarded("mdr_start")
 def _on_start(call):
+    args = [arg for arg in sys.argv if not arg.startswith("+")]  # those are settings of Charm++
+    if isinstance(charm._main, type):
+        Chare(charm._main, onPE=0, args=[args])
+        return
     main = how(charm._main)
-    charm._ready(charm._execute, None, "main", charm._main, main if main == ASYNC else WAITS, (sys.argv,), NO_FUTURE)
+    charm._ready(charm._execute, None, "main", charm._main, main if main == ASYNC else WAITS, (args,), NO_FUTURE)
 
 
 @ffi.def_extern()

@@ -4,7 +4,7 @@ from .._telpher import ffi, lib
 from ..buffers import address_of
 from ..core import KINDS
 from .constants import CHANNEL, CHANNEL_HEAD, CHANNEL_NAME, INLINE, IS_ARGUMENT, LONE
-from .proxy import send_rows
+from .proxy import index_tuple, send_rows
 from .runtime import charm
 from .waiting import wait_for
 from .wire import IN_BAND, Arrived, array_of, encode, is_memory, is_numpy
@@ -25,7 +25,7 @@ class Channel:
     def __init__(self, chare, remote, local=None):
         if remote._index is None:
             raise ValueError("the other end of a channel is an element: proxy[index]")
-        self._place = remote._place()
+        self.remote, self._place = remote, remote._place()
         peer = remote._raw.id, *_padded(remote._index)
         number = chare._telpher_opened.get(peer, 0)  # the nth of one end is joined with the nth of the other
         chare._telpher_opened[peer] = number + 1
@@ -123,7 +123,8 @@ _LONE_INLINE, _LONE_BUFFER = bytes([LONE | INLINE]), bytes([LONE | 1])
 
 
 def _padded(index):
-    return tuple(index) + (0,) * (3 - len(index))
+    index = index_tuple(index)
+    return index + (0,) * (3 - len(index))
 
 
 def _pairs(addresses, sizes):

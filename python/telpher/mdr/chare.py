@@ -1,69 +1,118 @@
 # SPDX-License-Identifier: Apache-2.0
 """Classes of objects, arrays and groups."""
+import functools
 import inspect
 import pickle
+import sys
+from typing import Any, Callable, Iterable, Optional, Sequence, Union
 
 from .._telpher import ffi, lib
-from .constants import ASYNC, OBJECT_CLASS, PLAIN, WAITS
-from .proxy import Proxy, classes
-from .runtime import charm
+from .constants import ASYNC, CALL, CONDITIONAL, HIDDEN, OBJECT_CLASS, PLAIN, WAITS
+from .proxy import Proxy, classes, index_tuple
+from .runtime import Keywords, charm
+from .waiting import Future, wait_for
+
+
+def when(condition: str) -> Callable:
+    """The method's calls wait until @condition holds: an expression of self, of the method's arguments and of names of
+    its module, "self.step == step". It is evaluated when a call arrives, and after each method of the object."""
+    code = compile(condition, f"<when {condition!r}>", "eval")
+
+    def decorate(method):
+        signature = inspect.signature(method)
+
+        def holds(args):
+            names = args[-1].names if type(args[-1]) is Keywords else {}
+            bound = signature.bind(*(args[:-1] if names else args), **names)
+            bound.apply_defaults()
+            return eval(code, method.__globals__, {**bound.arguments, "args": args[1:]})
+        method._telpher_when = holds
+        return method
+    return decorate
+
+
+def fill_table(cls, names):
+    """The methods of a class, by number."""
+    cls._telpher_methods = [(name, getattr(cls, name), how(getattr(cls, name))) for name in names]
+    cls._telpher_numbers = {name: number for number, name in enumerate(names)}
+    classes[cls._telpher_name] = cls
+
 
 class Chare:
     """Base of classes of objects. Every method may be called by proxies.
 
-    thisIndex: of the element, a tuple. thisProxy: the array or group that it is in.
+    thisIndex: of the element of an array a tuple, of a group a number. thisProxy: the array or group that it is in, or
+    itself if it was made by Chare(Class).
     """
+
+    _telpher_entry = CALL
 
     def __init_subclass__(cls, **kwargs):
         super().__init_subclass__(**kwargs)
         names = sorted(name for name in dir(cls) if not name.startswith("__") and callable(getattr(cls, name))
-                       and name not in Chare.__dict__)
+                       and getattr(cls, name) is not getattr(Chare, name, None))
         cls._telpher_name = f"{cls.__module__}.{cls.__qualname__}"
-        cls._telpher_methods = [(name, getattr(cls, name), how(getattr(cls, name))) for name in names]
-        cls._telpher_numbers = {name: number for number, name in enumerate(names)}
-        classes[cls._telpher_name] = cls
+        fill_table(cls, [*HIDDEN, *names])
 
-    def __new__(cls, *what, onPE=-1, args=()):
+    def __new__(cls, *what: Any, onPE: int = -1, args: Iterable = ()):
         if cls is Chare:  # Chare(Class) makes one object, and gives its proxy
             return _create_one(what[0], onPE, args)
         if charm._making is None:
             raise TypeError(f"{cls.__name__}: objects are made by Array, Group or Chare({cls.__name__})")
         self = super().__new__(cls)
         self.thisProxy, self.thisIndex = charm._making
-        self._telpher_reductions = 0
+        self._telpher_reductions, self._telpher_conditions = {}, []
         self._telpher_channels, self._telpher_opened = {}, {}
         return self
 
-    def contribute(self, data, reducer, callback):
-        """Contributes to the next reduction of this array. The result goes to @callback, a Future or a method
-        of a proxy; reducer and callback are the same in all elements."""
-        charm._reducers.contribute(self, data, reducer, callback)
+    def contribute(self, data: Any, reducer: Optional[str], callback: Callable, section: Optional[Proxy] = None) -> None:
+        """Contributes to the next reduction of this array, or of @section. The result goes to @callback, a Future or
+        a method of a proxy; reducer and callback are the same in all elements."""
+        charm._reducers.contribute(self, data, reducer, callback, section)
 
-    def reduce(self, callback, data=None, reducer=None):
+    def reduce(self, callback: Callable, data: Any = None, reducer: Optional[str] = None,
+               section: Optional[Proxy] = None) -> None:
         """contribute() with the arguments in Charm4py's other order."""
-        self.contribute(data, reducer, callback)
+        self.contribute(data, reducer, callback, section)
 
-    def allreduce(self, data=None, reducer=None):
+    def allreduce(self, data: Any = None, reducer: Optional[str] = None, section: Optional[Proxy] = None) -> Future:
         """Like contribute(); all elements get the result. @return a future"""
-        return charm._reducers.all(self, data, reducer)
+        return charm._reducers.all(self, data, reducer, section)
 
-    def _telpher_result(self, number, value):
-        charm._reducers.all_done(self, number, value)
+    def wait(self, condition: str) -> None:
+        """Waits in a @coro method until @condition holds: an expression of self and of names of the caller's module. It
+        is evaluated after each method of the object."""
+        holds = functools.partial(eval, compile(condition, f"<wait {condition!r}>", "eval"), sys._getframe(1).f_globals,
+                                  {"self": self})
+        if not holds():
+            wait_for(lambda resume: self._telpher_conditions.append(lambda: holds() and (resume() or True)))
+
+    def _telpher_result(self, collection, number, value):
+        charm._reducers.all_done(self, collection, number, value)
+
+    def _telpher_nothing(self):
+        pass
+
+    def _telpher_apply(self, function):
+        return function(self)
 
     def __repr__(self):
-        return f"{type(self).__name__}{list(self.thisIndex)}"
+        return f"{type(self).__name__}{list(index_tuple(self.thisIndex))}"
 
 
 def how(method):
     """How a method runs."""
+    condition = CONDITIONAL if hasattr(method, "_telpher_when") else 0
     if inspect.iscoroutinefunction(method):
-        return ASYNC
-    return WAITS if getattr(method, "_telpher_waits", False) else PLAIN
+        return ASYNC | condition
+    return (WAITS if getattr(method, "_telpher_waits", False) else PLAIN) | condition
 
 
 def _create_one(cls, pe, args):
     """One object: the only one of an array with an element for each process."""
     pe = charm.myPe() if pe == -1 else pe
+    if not 0 <= pe < charm.numPes():
+        raise ValueError(f"onPE={pe}: there are {charm.numPes()} processes")
     return _create(cls, 1, [charm.numPes()], args, pe)[pe]
 
 
@@ -82,7 +131,7 @@ def _create(cls, dims, extent, args, only=None):
     return Proxy(array[0], cls, owner=array)
 
 
-def Array(cls, dims, args=()):
+def Array(cls: type, dims: Union[int, Sequence[int]], args: Iterable = ()) -> Proxy:
     """Creates an array of @cls: dims=8, or dims=(4, 4) for two dimensions, up to three. @return Proxy"""
     extent = list(dims) if isinstance(dims, (tuple, list)) else [dims]
     if not 1 <= len(extent) <= 3 or any(e < 1 for e in extent):
@@ -90,6 +139,6 @@ def Array(cls, dims, args=()):
     return _create(cls, len(extent), extent, args)
 
 
-def Group(cls, args=()):
+def Group(cls: type, args: Iterable = ()) -> Proxy:
     """Creates a group of @cls: one object in each process. @return Proxy"""
     return _create(cls, 0, None, args)

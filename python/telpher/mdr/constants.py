@@ -4,9 +4,13 @@ import struct
 
 OBJECT_CLASS, MANAGER_CLASS = 0, 1
 CALL, CHANNEL = 0, 1  # entries of objects
-START, QUIET_DONE, FUTURE, REDUCE, QUIET = range(5)  # entries of managers
+START, QUIET_DONE, FUTURE, REDUCE, QUIET, REMOTE = range(6)  # entries of managers
 NO_FUTURE = (0, 0)
-RESULT = 0xFFFF  # number of Chare._telpher_result
+HIDDEN = ("_telpher_result", "_telpher_nothing", "_telpher_apply")  # the first methods of each class
+RESULT, NOTHING, APPLY = range(len(HIDDEN))
+# With the number of a future that collects the results of several elements: the index comes along, or no result.
+WITH_INDEX, NO_RESULT = 1 << 63, 1 << 62
+FUTURE_NUMBER = NO_RESULT - 1
 
 # Parameters: u8 number of buffers and a kind (u8) for each; the head, which depends on the entry; the pickle,
 # unless the first byte has IN_BUFFER: then the pickle is the last buffer. Kinds with IS_ARGUMENT are device
@@ -22,3 +26,5 @@ REDUCE_HEAD = struct.Struct("<QII")  # array, number of the reduction, elements 
 IN_BUFFER, LONE, INLINE, COUNT = 0x80, 0x40, 0x20, 0x0F
 IS_ARGUMENT = 0x40
 PLAIN, WAITS, ASYNC = range(3)  # how a method runs
+CONDITIONAL = 4  # and in addition: it has @when
+OF_SECTION = 1 << 63  # with the number of a section where another number is an array's

@@ -1,19 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
 """Proxies: names of objects, whose methods send messages."""
 import itertools
+from typing import Optional
 
 from .._telpher import ffi, lib
 from ..core import KINDS
-from .constants import CALL, CALL_HEAD, IN_BUFFER, NO_FUTURE
-from .runtime import charm
+from .constants import CALL_HEAD, IN_BUFFER, NO_FUTURE, NO_RESULT, WITH_INDEX
+from .runtime import Keywords, charm
 from .waiting import Future
 from .wire import encode
 
 SIZE_OF_PROXY = ffi.sizeof("telpher_mdr_array")
 
 
+def index_tuple(index):
+    return tuple(index) if isinstance(index, (tuple, list)) else (index,)
+
+
 def index_of(index, dims):
-    index = index if isinstance(index, tuple) else (index,)
+    index = index_tuple(index)
     if len(index) != dims:
         raise IndexError(f"index {index}: the array has {dims} dimensions")
     return index
@@ -37,15 +42,21 @@ class _Method:
     def __init__(self, proxy, name):
         self.proxy, self.name = proxy, name
 
-    def __call__(self, *args, ret=False, awaitable=False):
-        return self.proxy._call(self.name, args, ret or awaitable)
+    def __call__(self, *args, ret: bool = False, awaitable: bool = False, **keywords) -> Optional[Future]:
+        if keywords:
+            args += Keywords(keywords),
+        return self.proxy._call_number(self.proxy._cls._telpher_numbers[self.name], args, ret, awaitable)
 
     def __reduce__(self):
         return _Method, (self.proxy, self.name)
 
 
 class Proxy:
-    """Names a chare, an array or a group, in every process. `proxy[i]` names an element."""
+    """Names a chare, an array or a group, in every process. `proxy[i]` names an element, `proxy[1:5]` a section.
+
+    proxy.method(…) calls the method of the object, or of all, and returns at once. With ret=True it returns a Future for
+    the result: of several objects a list in the order of their indexes. With awaitable=True the future gives None.
+    """
 
     def __init__(self, raw, cls, index=None, owner=None):
         self._raw, self._cls, self._index, self._owner, self._at = raw, cls, index, owner, None
@@ -53,7 +64,10 @@ class Proxy:
     def __getitem__(self, index):
         array = self._raw
         index = index_of(index, array.dims or 1)
-        extent = [array.extent[i] for i in range(len(index))] if array.dims else [charm.numPes()]
+        extent = extent_of(array)
+        if any(isinstance(at, slice) for at in index):
+            from .section import slice_of
+            return slice_of(self, index, extent)
         if not all(0 <= at < size for at, size in zip(index, extent)):
             raise IndexError(f"index {index}: the extent is {tuple(extent)}")
         return Proxy(array, self._cls, index)
@@ -71,7 +85,7 @@ class Proxy:
         return proxy_of, (bytes(ffi.buffer(ffi.addressof(self._raw))), self._cls._telpher_name, self._index)
 
     def __eq__(self, other):
-        return isinstance(other, Proxy) and (self._raw.id, self._index) == (other._raw.id, other._index)
+        return type(other) is Proxy and (self._raw.id, self._index) == (other._raw.id, other._index)
 
     def __hash__(self):
         return hash((self._raw.id, self._index))
@@ -80,7 +94,12 @@ class Proxy:
         return f"<proxy of {self._cls.__name__}{'' if self._index is None else list(self._index)}>"
 
     def __len__(self):
-        return element_count(self._raw)
+        return 1 if self._index is not None else element_count(self._raw)
+
+    @property
+    def _number(self):
+        """Names the objects that make a reduction together."""
+        return self._raw.id
 
     def _place(self):
         """Where send() sends to."""
@@ -88,17 +107,40 @@ class Proxy:
             self._at = place(self._raw, self._index)
         return self._at
 
-    def _call(self, name, args, wants_result):
-        number = self._cls._telpher_numbers[name]
-        future = None
-        if wants_result:
-            future = Future(1 if self._index is not None else len(self))
-        head = CALL_HEAD.pack(number, *(future._remote() if future else NO_FUTURE))
-        if self._index is not None:
-            send(self._place(), CALL, head, args)
-        else:
-            send_all(self._raw, CALL, head, args)
+    def _call_number(self, number, args, ret=False, awaitable=False):
+        """Calls a method by its number. @return a Future or None"""
+        future, remote = None, NO_FUTURE
+        if ret or awaitable:
+            future = Future(1) if self._index is not None else Results(len(self), ret)
+            remote = future._remote()
+            if self._index is None:
+                remote = remote[0], remote[1] | (WITH_INDEX if ret else NO_RESULT)
+        self._send(self._cls._telpher_entry, CALL_HEAD.pack(number, *remote), args)
         return future
+
+    def _send(self, entry, head, args):
+        if self._index is not None:
+            send(self._place(), entry, head, args)
+        else:
+            send_all(self, entry, head, args)
+
+    def _broadcast(self, entry, params):
+        return lib.telpher_mdr_broadcast, charm._raw, ffi.addressof(self._raw), entry, params, len(params)
+
+    def _members(self):
+        """The indexes of all elements, as tuples."""
+        return itertools.product(*map(range, extent_of(self._raw)))
+
+
+class Results(Future):
+    """The results of the elements of a collection, in the order of their indexes."""
+
+    def __init__(self, count, ret):
+        super().__init__(count)
+        self._ret = ret
+
+    def _value(self):
+        return [result for _, result in sorted(self._values, key=lambda row: row[0])] if self._ret else None
 
 
 def proxy_of(raw, name, index):
@@ -107,12 +149,14 @@ def proxy_of(raw, name, index):
     return Proxy(array[0], class_of(name), index, owner=array)
 
 
+def extent_of(array):
+    return [array.extent[i] for i in range(array.dims)] if array.dims else [charm.numPes()]
+
+
 def element_count(array):
-    if array.dims == 0:
-        return charm.numPes()
     count = 1
-    for i in range(array.dims):
-        count *= array.extent[i]
+    for extent in extent_of(array):
+        count *= extent
     return count
 
 
@@ -128,11 +172,6 @@ def place(array, index):
     to = ffi.new("mdr_where *")
     to.mdr, to.array, to.index = charm._raw, array, index_at(index)
     return to
-
-
-def indexes(array):
-    extent = [array.extent[i] for i in range(array.dims)] if array.dims else [charm.numPes()]
-    return itertools.product(*(range(e) for e in extent))
 
 
 def send(to, entry, head, args):
@@ -166,12 +205,11 @@ def send_rows(to, entry, head, data, buffers):
         raise
 
 
-def send_all(array, entry, head, args):
-    """Sends an invocation to all elements: along the tree if it is small."""
+def send_all(proxy, entry, head, args):
+    """Sends an invocation to all elements of an array, a group or a section: along the tree if it is small."""
     data, buffers = encode(args)
     if not buffers and len(head) + len(data) <= charm._params_max:
-        params = b"\0" + head + data
-        charm._sent(lib.telpher_mdr_broadcast, charm._raw, ffi.addressof(array), entry, params, len(params))
+        charm._sent(*proxy._broadcast(entry, b"\0" + head + data))
         return
-    for index in indexes(array):
-        send(place(array, index), entry, head, args)
+    for index in proxy._members():
+        send(place(proxy._raw, index), entry, head, args)

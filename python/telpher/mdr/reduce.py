@@ -1,20 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reductions: contributions of a process are folded there, then those of all processes in process 0."""
-import bisect
+import array
 import operator
+from typing import Callable, Optional
 
-from .._telpher import ffi, lib
-from .constants import CALL, CALL_HEAD, NO_FUTURE, REDUCE, REDUCE_HEAD, RESULT
-from .proxy import element_count, index_at, send_all
+from .constants import REDUCE, REDUCE_HEAD, RESULT
 from .runtime import charm
 from .waiting import Future
 
+
 def _elementwise(fold):
     def apply(a, b):
-        if isinstance(a, (list, tuple)):
+        if isinstance(a, (list, tuple, array.array)):
             return [fold(x, y) for x, y in zip(a, b)]
         return fold(a, b)
     return apply
+
+
+def _logical(name, fold):
+    return _elementwise(lambda a, b: getattr(_numpy(), name)(a, b) if hasattr(a, "shape") else fold(bool(a), bool(b)))
 
 
 def _smaller(a, b):
@@ -31,27 +35,30 @@ def _numpy():
 
 
 class _Reducers:
-    """Reducer.sum, product, min, max, logical_and, logical_or, gather, nop, and Reducer.add(function)."""
+    """Reducer.sum, product, min, max, logical_and, logical_or, logical_xor, gather, nop; Reducer.add(function)."""
 
     def __init__(self):
         self._functions = {
             "sum": _elementwise(operator.add), "product": _elementwise(operator.mul),
             "min": _elementwise(_smaller), "max": _elementwise(_larger),
-            "logical_and": _elementwise(lambda a, b: bool(a) and bool(b)),
-            "logical_or": _elementwise(lambda a, b: bool(a) or bool(b)),
+            "logical_and": _logical("logical_and", lambda a, b: a and b),
+            "logical_or": _logical("logical_or", lambda a, b: a or b),
+            "logical_xor": _logical("logical_xor", operator.ne),
             "gather": operator.add, "nop": lambda a, b: None}
 
-    def add(self, function, name=None):
+    def add(self, function: Callable, name: Optional[str] = None) -> None:
         """Makes a reducer of function(a, b), which is associative and commutative. All processes add the same
         ones before charm.start()."""
         self._functions[name or function.__name__] = function
+
+    def addReducer(self, function: Callable) -> None:
+        """Makes a reducer of function(contributions), which takes a list, as Charm4py has it."""
+        self.add(lambda a, b: function([a, b]), function.__name__)
 
     def __getattr__(self, name):
         if name.startswith("_") or name not in self._functions:
             raise AttributeError(f"no reducer {name!r}: {', '.join(sorted(self._functions))}")
         return name
-
-    addReducer = add
 
 
 Reducer = _Reducers()
@@ -78,48 +85,48 @@ class ReductionManager:
     """Folds the contributions of a process, then those of all processes in process 0."""
 
     def __init__(self):
-        self._local, self._all, self._futures, self._counts = {}, {}, {}, {}
+        self._local, self._all, self._futures = {}, {}, {}
 
-    def contribute(self, chare, data, reducer, callback):
+    def contribute(self, chare, data, reducer, callback, section=None):
         reducer = reducer if reducer is not None else "nop"
         if reducer not in Reducer._functions:
-            raise ValueError(f"unknown reducer {reducer!r}")
-        array, number = chare.thisProxy._raw, chare._telpher_reductions
-        chare._telpher_reductions += 1
-        partial = self._local.setdefault((array.id, number), _Partial())
+            raise ValueError(f"unknown reducer {reducer!r}: one of {', '.join(sorted(Reducer._functions))}")
+        where = section if section is not None else chare.thisProxy
+        collection = where._number
+        number = chare._telpher_reductions.get(collection, 0)
+        chare._telpher_reductions[collection] = number + 1
+        partial = self._local.get((collection, number))
+        if partial is None:  # it is sent when the methods have run whose messages are here
+            partial = self._local[collection, number] = _Partial()
+            charm._ready(self._flush, collection, number, len(where))
         partial.fold(1, [(chare.thisIndex, data)] if reducer == "gather" else data, reducer, callback)
-        if partial.count == self._local_count(array):
-            del self._local[array.id, number]
-            charm._send_manager(0, REDUCE, REDUCE_HEAD.pack(array.id, number, partial.count),
-                                (partial.value, reducer, callback, element_count(array)))
 
-    def _local_count(self, array):
-        count = self._counts.get(array.id)
-        if count is None:
-            count = self._counts[array.id] = _local_count(array)
-        return count
+    def _flush(self, collection, number, total):
+        partial = self._local.pop((collection, number))
+        charm._send_manager(0, REDUCE, REDUCE_HEAD.pack(collection, number, partial.count),
+                            (partial.value, partial.reducer, partial.target, total))
 
-    def receive(self, array, number, count, value, reducer, callback, total):
-        partial = self._all.setdefault((array, number), _Partial())
+    def receive(self, collection, number, count, value, reducer, callback, total):
+        partial = self._all.setdefault((collection, number), _Partial())
         partial.fold(count, value, reducer, callback)
         if partial.count < total:
             return
-        del self._all[array, number]
+        del self._all[collection, number]
         value = [data for _, data in sorted(partial.value)] if reducer == "gather" else partial.value
         if reducer == "nop":
             partial.target()
         else:
             partial.target(value)
 
-    def all(self, chare, data, reducer):
-        key = chare.thisProxy._raw.id, tuple(chare.thisIndex), chare._telpher_reductions
-        future = self._futures[key] = Future()
-        self.contribute(chare, data, reducer,
-                        ToAll(chare.thisProxy, chare._telpher_reductions))
+    def all(self, chare, data, reducer, section=None):
+        where = section if section is not None else chare.thisProxy
+        number = chare._telpher_reductions.get(where._number, 0)
+        future = self._futures[chare.thisProxy._raw.id, chare.thisIndex, where._number, number] = Future()
+        self.contribute(chare, data, reducer, ToAll(where, number), section)
         return future
 
-    def all_done(self, chare, number, value):
-        future = self._futures.pop((chare.thisProxy._raw.id, tuple(chare.thisIndex), number))
+    def all_done(self, chare, collection, number, value):
+        future = self._futures.pop((chare.thisProxy._raw.id, chare.thisIndex, collection, number))
         future._arrived(value, False)
 
 
@@ -130,27 +137,4 @@ class ToAll:
         self.proxy, self.number = proxy, number
 
     def __call__(self, value=None):
-        send_all(self.proxy._raw, CALL, CALL_HEAD.pack(RESULT, *NO_FUTURE), (self.number, value))
-
-
-class Homes:
-    """The process of each element, first dimension slowest: a sorted sequence."""
-
-    def __init__(self, array):
-        self.array = array
-
-    def __len__(self):
-        return element_count(self.array)
-
-    def __getitem__(self, position):
-        index = []
-        for extent in reversed([self.array.extent[i] for i in range(self.array.dims)] or [len(self)]):
-            position, at = divmod(position, extent)
-            index.insert(0, at)
-        return lib.telpher_mdr_home(charm._raw, ffi.addressof(self.array), index_at(index))
-
-
-def _local_count(array):
-    """Elements of an array in this process."""
-    homes, pe = Homes(array), charm.myPe()
-    return bisect.bisect_right(homes, pe) - bisect.bisect_left(homes, pe)
+        self.proxy._call_number(RESULT, (self.proxy._number, self.number, value))

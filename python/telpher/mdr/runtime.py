@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The runtime of this process."""
+import inspect
 import itertools
 import struct
 import sys
 import traceback
+import types
 from collections import deque
+from typing import Any, Callable, Iterable, Iterator, List, Optional
 
 try:
     import greenlet
@@ -14,10 +17,12 @@ except ImportError:
 from .._telpher import ffi, lib
 from ..core import Context
 from ..errors import error
-from .constants import ASYNC, FUTURE, FUTURE_HEAD, MANAGER_CLASS, NO_FUTURE, QUIET, WAITS
+from .constants import (ASYNC, CONDITIONAL, FUTURE, FUTURE_HEAD, FUTURE_NUMBER, MANAGER_CLASS, NO_FUTURE, NO_RESULT,
+                        NOTHING, QUIET, WAITS)
 
 AGAIN, IN_PROGRESS = lib.TELPHER_ERR_AGAIN, lib.TELPHER_IN_PROGRESS
 MARGIN = 256  # [bytes] of parameters for headers
+EXIT = 1 << 8  # statuses of the run from here on: the exit code of charm.exit()
 
 
 def trace(wrong):
@@ -27,6 +32,7 @@ def trace(wrong):
 class _Runtime:
     def __init__(self):
         self._raw, self._cuda = ffi.NULL, None
+        self.options = types.SimpleNamespace()  # those of Charm4py may be set, and do nothing
         self._reset()
 
     def _reset(self):
@@ -36,19 +42,24 @@ class _Runtime:
         self._ends = {}  # of channels that receive into buffers
         self._landing = self._reducers = self._making = None
         self._manager, self._failure, self._main, self._queue = None, None, None, deque()
+        self._touched = []  # objects with conditions, whose methods ran
+        self._remote = self._timers = None
 
-    def start(self, entry, classes=None, modules=None, interactive=False):
+    def start(self, entry: Callable, classes: Any = None, modules: Any = None, interactive: bool = False) -> None:
         """Runs entry(sys.argv) in process 0, methods in all, until charm.exit(). Collective.
 
-        Joins the job that the launcher started. Raises Error if a process died, and whatever a method raised.
+        entry: a function, or a class of objects, of which one is made. Joins the job that the launcher started.
+        Raises Error if a process died, and what a method raised; SystemExit for an exit code, or if a method raised
+        in another process, which prints the trace.
         """
         if self._raw:
             raise RuntimeError("charm.start() runs already")
         self._reset()
-        from . import callbacks, channel, proxy, reduce, waiting, wire  # they import charm from here
-        self._future, self._send, self._place = waiting.Future, proxy.send, proxy.place
+        from . import callbacks, channel, proxy, reduce, remote, section, timers, waiting, wire  # they import charm
+        self._future, self._send, self._place, self._split = waiting.Future, proxy.send, proxy.place, section.split
         self._wait_for, self._iwait = waiting.wait_for, channel.iwait
         self._landing, self._reducers, self._callbacks = wire.Landing(), reduce.ReductionManager(), callbacks
+        self._remote, self._timers = remote, timers.Timers()
         self._main = entry
         raw, err = ffi.new("telpher_mdr **"), ffi.new("telpher_error *")
         status = lib.telpher_mdr_create(ffi.NULL, raw, err)
@@ -69,6 +80,7 @@ class _Runtime:
         self._params_max = min(lib.telpher_msg_params_max(self.context._raw, rank) or 1 << 30
                                for rank in range(self.numPes())) - MARGIN
         classes = [self._callbacks.register(*row) for row in self._callbacks.mdr_classes()]
+        self._remote.start()
         class_id = ffi.new("uint32_t *", classes[MANAGER_CLASS])
         self._check(lib.telpher_mdr_begin(self._raw, ffi.addressof(lib, "mdr_main"), class_id))
         self._turn_status = IN_PROGRESS
@@ -79,7 +91,11 @@ class _Runtime:
                 self._fail(wrong, trace(wrong))
         if self._failure is not None:
             raise self._failure
+        if self._turn_status == lib.TELPHER_ERR_CANCELED:
+            raise SystemExit(1)  # a method failed in another process, which printed the trace
         self._check(self._turn_status)
+        if self._turn_status >= EXIT:
+            raise SystemExit(self._turn_status - EXIT)
 
     def _turns(self):
         turn, raw, queue, done = lib.telpher_mdr_turn, self._raw, self._queue, lib.mdr_done
@@ -89,13 +105,17 @@ class _Runtime:
             while queue:
                 callback, args = queue.popleft()
                 callback(*args)
+                if self._touched:
+                    self._check_conditions()
+            if self._timers.rows:
+                self._timers.run()
             if self._turn_status == IN_PROGRESS:  # _sent() makes turns, too
                 self._turn_status = turn(raw)
 
     def _turn_until(self, is_ready):
         """Makes turns while no method may run. @return whether is_ready() ended them"""
         turn, raw, queue, done = lib.telpher_mdr_turn, self._raw, self._queue, lib.mdr_done
-        while not queue and self._turn_status == IN_PROGRESS:
+        while not queue and self._turn_status == IN_PROGRESS and not self._timers.rows:
             if done.count:
                 self._forget_sent(done)
             self._turn_status = turn(raw)
@@ -103,11 +123,26 @@ class _Runtime:
                 return True
         return False
 
-    def exit(self, code=0):
-        """Ends the run in all processes. Messages under way are dropped."""
-        lib.telpher_mdr_exit(self._raw, lib.TELPHER_OK if code == 0 else lib.TELPHER_ERR_CANCELED)
+    def exit(self, exit_code: int = 0) -> None:
+        """Ends the run in all processes, which exit with @exit_code unless it is 0. Messages under way are dropped.
+        exit() and sys.exit() in a method do the same."""
+        lib.telpher_mdr_exit(self._raw, EXIT + (exit_code & 0xFF) if exit_code else lib.TELPHER_OK)
 
-    abort = exit
+    def abort(self, message: str = "") -> None:
+        """Prints @message and the place of the call, and ends the run in all processes with exit code 1."""
+        place = "".join(traceback.format_stack(inspect.currentframe().f_back, 4))
+        sys.stderr.write(f"telpher: process {self.myPe()}: charm.abort({message!r})\n{place}")
+        self.exit(1)
+
+    @property
+    def thisProxy(self):
+        """The runtimes of all processes, [i] of one: exit(), abort() and updateGlobals() may be called there."""
+        return self._remote.proxy()
+
+    @property
+    def pool(self):
+        """Runs functions as tasks in idle processes: map(), map_async(), Task()."""
+        return self._remote.pool
 
     @property
     def lib(self):
@@ -117,35 +152,61 @@ class _Runtime:
             self._cuda = CudaLibrary()
         return self._cuda
 
-    def numPes(self):
+    def numPes(self) -> int:
         """Number of processes."""
         return lib.telpher_mdr_size(self._raw)
 
-    def myPe(self):
+    def myPe(self) -> int:
         """Number of this process."""
         return lib.telpher_mdr_rank(self._raw)
 
-    def startQD(self, callback):
+    def startQD(self, callback: Callable) -> None:
         """Calls @callback, a Future or a method of a proxy, when no method runs and no message is under way."""
         future = self._future()
         future._callbacks.append(lambda _value=None: callback())
         number = struct.pack("<Q", future._number)
         self._sent(lib.mdr_send, self._place(self._manager, (self.myPe(),)), QUIET, number, len(number))
 
-    def waitQD(self):
+    def waitQD(self) -> None:
         """Waits in a @coro method until no method runs and no message is under way."""
         future = self._future()
         self.startQD(future)
         future.get()
 
-    def iwait(self, objects):
+    def Future(self, num_vals: int = 1):
+        """A telpher.mdr.Future."""
+        return self._future(num_vals)
+
+    def awaitCreation(self, *proxies) -> None:
+        """Waits in a @coro method until the constructors of all objects of @proxies have run."""
+        self.wait([proxy._call_number(NOTHING, (), awaitable=True) for proxy in proxies])
+
+    def sleep(self, secs: float) -> None:
+        """Waits; other methods run meanwhile if the caller has @coro."""
+        self._timers.sleep(secs)
+
+    def scheduleCallableAfter(self, callable_obj: Callable, secs: float, args: Iterable = ()) -> None:
+        """Calls @callable_obj, a Future or a method of a proxy for example, with @args after @secs seconds or later."""
+        self._timers.add(secs, callable_obj, *args)
+
+    def split(self, proxy, numsections: int, section_func: Optional[Callable] = None,
+              elems: Optional[List[list]] = None) -> list:
+        """Makes sections of an array, a group or a section. @return their proxies
+
+        elems: for each section a list of indexes. section_func(object): the numbers of the sections that the object
+        is in, a number or a list, below 0: none; evaluated where the object is. It waits, in a @coro method.
+        """
+        return self._split(proxy, numsections, section_func, elems)
+
+    def iwait(self, objects: Iterable) -> Iterator:
         """Gives each of @objects, channels and futures, in a @coro method, when get() or recv() would return at once."""
         return self._iwait(objects)
 
-    def wait(self, futures):
-        """Waits in a @coro method for all of @futures."""
-        for future in futures:
-            future.get()
+    def wait(self, awaitables: Iterable) -> None:
+        """Waits in a @coro method until all of @awaitables, futures and channels, are ready. Raises RemoteError."""
+        for one in self.iwait(awaitables):
+            if isinstance(one, self._future):
+                one.get()
 
     # -- for the classes above --
 
@@ -189,7 +250,7 @@ class _Runtime:
         done.count = 0
 
     def _set_future(self, remote, value, failed=False):
-        home, number = remote
+        home, number = remote[0], remote[1] & FUTURE_NUMBER
         if home == self.myPe() and not failed:
             future = self._futures.get(number)
             if future is not None:
@@ -206,29 +267,76 @@ class _Runtime:
 
     def _execute(self, chare, name, function, how, args, future):
         """Runs a method; its result goes to the future."""
+        keywords = args[-1].names if args and type(args[-1]) is Keywords else {}
+        if keywords:
+            args = args[:-1]
         if how == ASYNC:
-            self._step((chare, name), function(*args), None, future)
-        elif how == WAITS and greenlet is not None:
-            greenlet.greenlet(self._finish).switch(chare, name, function, args, future)
+            self._step((chare, name), function(*args, **keywords), None, future)
+            return
+        self._touch(chare)
+        if how == WAITS and greenlet is not None:
+            light = greenlet.greenlet(self._finish)
+            light.chare = chare
+            light.switch(chare, name, function, args, keywords, future)
         else:
-            self._finish(chare, name, function, args, future)
+            self._finish(chare, name, function, args, keywords, future)
 
-    def _finish(self, chare, name, function, args, future):
+    def _execute_when(self, chare, name, function, how, args, future):
+        """The same for a method with a condition: when that holds."""
+        def attempt():
+            try:
+                if not function._telpher_when(args):
+                    return False
+            except Exception as wrong:
+                self._raised((chare, name), wrong, future)
+            else:
+                self._execute(chare, name, function, how & ~CONDITIONAL, args, future)
+            return True
+
+        if not attempt():
+            chare._telpher_conditions.append(attempt)
+
+    def _touch(self, chare):
+        """The object may change: its conditions are evaluated afterwards."""
+        if chare is not None and chare._telpher_conditions:
+            self._touched.append(chare)
+
+    def _check_conditions(self):
+        """Runs what waited for conditions that hold now, in the order in which it began to wait."""
+        while self._touched:
+            rows, at = self._touched.pop()._telpher_conditions, 0
+            while at < len(rows):
+                attempt = rows.pop(at)
+                if attempt():
+                    at = 0  # it may have changed what others wait for
+                else:
+                    rows.insert(at, attempt)
+                    at += 1
+
+    def _finish(self, chare, name, function, args, keywords, future):
         try:
-            result = function(*args)
+            result = function(*args, **keywords)
         except BaseException as wrong:  # also SystemExit: the job must end
             self._raised((chare, name), wrong, future)
         else:
             if future != NO_FUTURE:
-                self._set_future(future, result)
+                self._answer(chare, future, result)
+
+    def _answer(self, chare, future, result):
+        """Gives the result of a method to the future that its caller got."""
+        number = future[1]
+        if number > FUTURE_NUMBER:
+            result = None if number & NO_RESULT else (chare.thisIndex, result)
+        self._set_future(future, result)
 
     def _step(self, what, coroutine, value, future):
         """Runs an async method to its next wait."""
+        self._touch(what[0])
         try:
             waiting = coroutine.send(value)
         except StopIteration as end:
             if future != NO_FUTURE:
-                self._set_future(future, end.value)
+                self._answer(what[0], future, end.value)
         except BaseException as wrong:
             self._raised(what, wrong, future)
         else:
@@ -244,11 +352,26 @@ class _Runtime:
             self._fail(wrong, text)
 
     def _fail(self, wrong, text):
+        if isinstance(wrong, SystemExit):  # of exit(): as with charm.exit()
+            if isinstance(wrong.code, str):
+                sys.stderr.write(wrong.code + "\n")
+            self.exit(1 if isinstance(wrong.code, str) else wrong.code or 0)
+            return
         if self._failure is None:
             self._failure = wrong
-            if not isinstance(wrong, (SystemExit, KeyboardInterrupt)):
+            if not isinstance(wrong, KeyboardInterrupt):
                 sys.stderr.write(f"telpher: {text}")
         lib.telpher_mdr_exit(self._raw, lib.TELPHER_ERR_CANCELED)
+
+
+class Keywords:
+    """Arguments with names, the last argument of a message."""
+
+    def __init__(self, names):
+        self.names = names
+
+    def __reduce__(self):
+        return Keywords, (self.names,)
 
 
 charm = _Runtime()

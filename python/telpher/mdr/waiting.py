@@ -29,6 +29,7 @@ def wait_for(waiting, is_ready=None):
         return
     waiting(me.switch)  # from where it was started: methods run between turns of the scheduler
     me.parent.switch()
+    charm._touch(getattr(me, "chare", None))
 
 
 class RemoteFuture:
@@ -87,6 +88,9 @@ class Future(RemoteFuture):
     def _result(self):
         if self._failed is not None:
             raise RemoteError(self._failed)
+        return self._value()
+
+    def _value(self):
         return self._values[0] if self._single else self._values
 
     def _arrived(self, value, failed):

@@ -1,0 +1,207 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Names of Charm4py beside objects, arrays and channels: conditions, sections, tasks, timers, global names. Run alone or by
+telpher launch -n P; prints "names: OK" in process 0, and all processes exit with 7."""
+import array
+import time
+
+from telpher.mdr import Array, Chare, Future, Group, Reducer, RemoteError, charm, coro, when
+
+GLOBAL = 0
+
+
+def all_of(contributions):
+    """Joins numbers and lists of them."""
+    return [number for one in contributions for number in (one if isinstance(one, list) else [one])]
+
+
+Reducer.addReducer(all_of)
+
+
+def expect(got, wanted):
+    if got != wanted:
+        raise AssertionError(f"{got!r}, expected {wanted!r}")
+
+
+def must_raise(kind, text, call):
+    try:
+        call()
+    except kind as wrong:
+        expect(text in str(wrong), True)
+    else:
+        raise AssertionError(f"no {kind.__name__} with {text!r}")
+
+
+class Steps(Chare):
+    """Takes steps in their order, whatever the order of their messages is."""
+
+    def __init__(self):
+        self.step, self.taken, self.open = 0, [], False
+
+    @when("self.step == step")
+    def take(self, step, text="none"):
+        self.taken.append((step, text))
+        self.step += 1
+
+    @coro
+    @when("self.open and GLOBAL == 33")
+    def last(self):
+        self.wait("self.step == 5")
+        return self.taken
+
+    def let_go(self):
+        self.open = True
+
+
+class Element(Chare):
+    def __init__(self, start=0):
+        self.value = start
+
+    def add(self, by, *, times=1):
+        self.value += by * times
+        return self.value
+
+    def total(self, done, section=None):
+        self.contribute(self.value, Reducer.sum, done, section)
+
+    @coro
+    def everyone(self, section, done):
+        self.reduce(done, self.allreduce(1, Reducer.sum, section).get(), Reducer.max, section)
+
+    def where(self):
+        return self.thisIndex, charm.myPe()
+
+    def size_of(self, data):
+        return len(data)
+
+    def fail(self):
+        raise KeyError("on purpose")
+
+
+def parity(element):
+    return sum(element.thisIndex) % 2 if isinstance(element.thisIndex, tuple) else element.thisIndex % 2
+
+
+def check_conditions():
+    steps = Array(Steps, 3)
+    charm.thisProxy.updateGlobals({"GLOBAL": 33}, awaitable=True).get()
+    taken = steps[1].last(ret=True)
+    for step in (3, 0, 4, 2, 1):
+        steps[1].take(step, text=str(step))
+    expect(taken.ready(), False)
+    steps[1].let_go()
+    expect(taken.get(), [(i, str(i)) for i in range(5)])
+    must_raise(RemoteError, "unexpected keyword", lambda: steps[0].take(0, wrong=1, ret=True).get())
+
+
+def check_results():
+    elements = Array(Element, (2, 3), args=[1])
+    charm.awaitCreation(elements)
+    expect(elements.add(2, times=3, ret=True).get(), [7] * 6)
+    expect(elements.add(0, awaitable=True).get(), None)
+    expect([index for index, _ in elements.where(ret=True).get()], [(i, j) for i in range(2) for j in range(3)])
+    expect(Array(Element, 1).add(4, ret=True).get(), [4])
+    expect(Group(Element).where(ret=True).get(), [(pe, pe) for pe in range(charm.numPes())])
+    must_raise(RemoteError, "on purpose", lambda: elements.fail(awaitable=True).get())
+    one = Chare(Element, args=[5])
+    done = Future()
+    one.total(done)
+    expect((done.get(), one.add(1, ret=True).get()), (5, 6))
+
+
+def check_sections():
+    elements = Array(Element, (4, 4), args=[1])
+    for section, size in (elements[1:3, 1:3], 4), (elements[2, :], 4), (elements[::2, ::2], 4):
+        done = Future()
+        section.total(done, section)
+        expect((len(section), done.get()), (size, size))
+        expect(section.size_of("x" * 100_000, ret=True).get(), [100_000] * size)
+        section.everyone(section, done := Future())
+        expect(done.get(), size)
+    corner = elements[0:2, 0:2]
+    corner.add(1, awaitable=True).get()
+    expect(corner[1, 1].add(0, ret=True).get(), 2)
+    expect((corner == corner, corner == elements, elements == elements, elements[0, 0] == corner), (True, False, True, False))
+    even, odd = charm.split(elements, 2, parity)
+    expect((len(even), len(odd), even[0, 0].where(ret=True).get()[0]), (8, 8, (0, 0)))
+    expect([index for index, _ in odd.where(ret=True).get()][:2], [(0, 1), (0, 3)])
+    (first,) = charm.split(Group(Element), 1, elems=[[0]])
+    expect(first.where(ret=True).get(), [(0, 0)])
+    expect(len(charm.split(even, 1, elems=[[(0, 0), (2, 2)]])[0]), 2)
+    must_raise(IndexError, "not in the section", lambda: corner[3, 3])
+    must_raise(IndexError, "no element is in", lambda: elements[4:, 0])
+    must_raise(ValueError, "section 1 has no members", lambda: charm.split(elements, 2, elems=[[(0, 0)], []]))
+
+
+def square(x):
+    return x * x
+
+
+@coro
+def fib(n):
+    return n if n < 2 else sum(charm.pool.map(fib, [n - 1, n - 2]))
+
+
+async def later(x):
+    future = Future()
+    charm.scheduleCallableAfter(future, 0.001, [x])
+    return await future
+
+
+def fail(_x):
+    raise KeyError("on purpose")
+
+
+class Votes(Chare):
+    def vote(self, either, total, everyone):
+        number = self.thisIndex[0]
+        self.contribute([number > 0, number > 9], Reducer.logical_or, either)
+        self.contribute(array.array("i", [number, 1]), Reducer.sum, total)
+        self.contribute(number, Reducer.all_of, everyone)
+
+
+def check_reducers():
+    either, total, everyone = Future(), Future(), Future()
+    Array(Votes, 4).vote(either, total, everyone)
+    expect((either.get(), list(total.get()), sorted(everyone.get())), ([True, False], [6, 4], [0, 1, 2, 3]))
+
+
+def check_pool():
+    expect(charm.pool.map(square, range(100), chunksize=7), [i * i for i in range(100)])
+    expect(charm.pool.map(square, range(10), ncores=1), [i * i for i in range(10)])
+    expect(charm.pool.map(later, range(4)), [0, 1, 2, 3])
+    expect(charm.pool.map(square, []), [])
+    expect(fib(9), 34)
+    expect(charm.pool.Task(square, [5], ret=True).get(), 25)
+    must_raise(RemoteError, "on purpose", lambda: charm.pool.map(fail, [1, 2]))
+    many = [charm.pool.map_async(square, range(20)) for _ in range(10)]
+    charm.wait(many)
+    expect([one.get()[19] for one in many], [361] * 10)
+
+
+def check_timers():
+    start, done = time.monotonic(), Future(3)
+    for seconds in (0.06, 0.02, 0.04):
+        charm.scheduleCallableAfter(done, seconds, [seconds])
+    charm.sleep(0.03)
+    expect((0.03 <= time.monotonic() - start, done.get(), 0.06 <= time.monotonic() - start), (True, [0.02, 0.04, 0.06], True))
+
+
+class Main(Chare):
+    """Its constructor is the main function, and may wait."""
+
+    def __init__(self, args):
+        for check in check_conditions, check_results, check_sections, check_reducers, check_pool, check_timers:
+            check()
+            print(f"{check.__name__}: ok", flush=True)
+        self.ended = Future()
+        Group(Element).total(self.thisProxy.end)
+        self.ended.get()
+        print("names: OK", flush=True)
+        Group(Element)[charm.numPes() - 1].total(charm.thisProxy[0].exit)
+        exit(7)
+
+    def end(self, total):
+        self.ended(total)
+
+
+charm.start(Main)
