@@ -172,6 +172,39 @@ free_early(void)
     MPI_Request_free(&send);
 }
 
+static bool
+has_arrived(MPI_Request receive, int partition)
+{
+    int flag;
+
+    MPI_Parrived(receive, partition, &flag);
+    return flag != 0;
+}
+
+/* Partitions of no bytes arrive in the same way: after the sender's first half, the first of three. */
+static void
+exchange_nothing(void)
+{
+    MPI_Request requests[2];
+
+    MPI_Precv_init(NULL, 3, 0, MPI_INT, rank, 6, MPI_COMM_WORLD, MPI_INFO_NULL,
+                   &requests[0]);
+    MPI_Psend_init(NULL, 2, 0, MPI_INT, rank, 6, MPI_COMM_WORLD, MPI_INFO_NULL,
+                   &requests[1]);
+    for (int round = 0; round < ROUNDS; round++) {
+        MPI_Startall(2, requests);
+        CHECK(!has_arrived(requests[0], 0) && !has_arrived(requests[0], 2));
+        MPI_Pready(0, requests[1]);
+        while (!has_arrived(requests[0], 0)) {
+        }
+        CHECK(!has_arrived(requests[0], 1) && !has_arrived(requests[0], 2));
+        MPI_Pready(1, requests[1]);
+        MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
+    }
+    MPI_Request_free(&requests[0]);
+    MPI_Request_free(&requests[1]);
+}
+
 static void
 refuse(void)
 {
@@ -246,6 +279,7 @@ main(int argc, char **argv)
     exchange_columns();
     keep_order();
     free_early();
+    exchange_nothing();
     refuse();
     refuse_lengths();
     MPI_Finalize();

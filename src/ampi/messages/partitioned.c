@@ -97,16 +97,28 @@ take_tags(struct parted *p)
 
 /* ---- the receiver ---- */
 
-/* Part `number` of the sender is here: the receiver's partitions that it reaches into. Those of
- * no bytes are never missing. */
+/* Lengths by which partitions of both sides correspond: of `own` ones and of the sender's.
+ * Without any data they still arrive after MPI_Pready, so both sides cut an imagined length. */
+static size_t
+lengths(const struct parted *p, size_t *ret_theirs)
+{
+    bool empty = p->len == 0 && p->offer.len == 0;
+
+    *ret_theirs = empty ? (size_t)p->count : p->offer.len;
+    return empty ? p->offer.partitions : p->len;
+}
+
+/* Part `number` of the sender is here: the receiver's partitions that it reaches into. Those
+ * of no bytes of a send that has data are never missing. */
 static void
 mark_arrived(struct parted *p, size_t number)
 {
-    size_t from = number * p->offer.len, end = p->len != 0 ? from + p->offer.len : from;
+    size_t theirs, len = lengths(p, &theirs);
+    size_t from = number * theirs, end = len != 0 ? from + theirs : from;
 
-    for (size_t at = from; at < end && at / p->len < (size_t)p->count;
-         at += p->len - at % p->len) {
-        int own = (int)(at / p->len);
+    for (size_t at = from; at < end && at / len < (size_t)p->count;
+         at += len - at % len) {
+        int own = (int)(at / len);
 
         if (--p->missing[own] == 0 && p->packed != NULL) {
             tp_ampi_type_unpack(p->packed + (size_t)own * p->len, p->len,
@@ -137,14 +149,16 @@ room_of(const struct parted *p, size_t number)
 static void
 count_missing(struct parted *p)
 {
+    size_t theirs, len = lengths(p, &theirs);
+
     for (int own = 0; own < p->count; own++) {
-        size_t first = (size_t)own * p->len, last = first + p->len - 1;
+        size_t first = (size_t)own * len, last = first + len - 1;
 
         p->missing[own] = 0;
-        if (p->len != 0 && p->offer.len != 0) {
-            size_t end = TP_MIN(last / p->offer.len + 1, p->offer.partitions);
+        if (len != 0 && theirs != 0) {
+            size_t end = TP_MIN(last / theirs + 1, p->offer.partitions);
 
-            p->missing[own] = (uint32_t)(end - TP_MIN(first / p->offer.len, end));
+            p->missing[own] = (uint32_t)(end - TP_MIN(first / theirs, end));
         }
     }
 }
