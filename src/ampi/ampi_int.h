@@ -130,7 +130,7 @@ struct tp_ampi_comm {
     struct tp_ampi_attribute *attributes;
     void *topology; /**< NULL: none */
     uint32_t duplicates, duplicated; /**< started; ended, of an intercommunicator */
-    uint32_t collectives; /**< non-blocking ones started: tags of their messages */
+    uint32_t collectives[2]; /**< calls, blocking and others: tags of their messages */
 };
 
 /** The communicator of a handle for the calling rank, NULL: there is none. */

@@ -515,6 +515,27 @@ duplicates_in_any_order(void)
     }
 }
 
+/* MPI wants one order in all ranks. Programs such as mpi4py's tests rely on MPIs that keep blocking
+ * and non-blocking calls apart. */
+static void
+barrier_and_reduction(void)
+{
+    int one = 1, sum = 0;
+    MPI_Request request;
+
+    for (int first = 0; first < size; first++) {
+        if (rank != first) {
+            MPI_Barrier(MPI_COMM_WORLD);
+        }
+        MPI_Iallreduce(&one, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &request);
+        if (rank == first) {
+            MPI_Barrier(MPI_COMM_WORLD);
+        }
+        MPI_Wait(&request, MPI_STATUS_IGNORE);
+        expect(sum == size, "a reduction that begins before a barrier", first);
+    }
+}
+
 /* A program may give back its arrays and types as soon as a non-blocking call returns. */
 static void
 arrays_given_back(void)
@@ -642,6 +663,7 @@ main(int argc, char **argv)
     persistent();
     duplicates_at_once();
     duplicates_in_any_order();
+    barrier_and_reduction();
     arrays_given_back();
     MPI_Comm_split(MPI_COMM_WORLD, rank % 2, -rank, &half);
     MPI_Barrier(half);

@@ -254,6 +254,13 @@ start_light(const struct tp_ampi_call *call, int out_ranks, int in_ranks,
     return tp_ampi_error(call->comm, error, "%s: no memory", call->name);
 }
 
+/* Blocking calls and others are counted apart, since they never belong together. */
+static int
+take_tag(struct tp_ampi_comm *comm, bool returns)
+{
+    return (int)((comm->collectives[returns]++ & 0x1fffffff) << 1) | (int)returns;
+}
+
 /*
  * Runs a call, starts it, or makes it ready for MPI_Start(). @param out_ranks, in_ranks  blocks of each side
  * that this rank uses
@@ -264,7 +271,7 @@ begin(struct tp_ampi_call *call, int out_ranks, int in_ranks, enum form form,
 {
     int error;
 
-    call->tag = (int)(call->comm->collectives++ & 0x3fffffff);
+    call->tag = take_tag(call->comm, form != BLOCKING);
     error = check(call, out_ranks, in_ranks);
     if (error == MPI_SUCCESS) {
         error = form != BLOCKING ? start_light(call, out_ranks, in_ranks, form, request)
