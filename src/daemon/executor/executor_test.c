@@ -582,10 +582,12 @@ test_failure_nobody_asked_for(void **state)
     open_scene(&c, 0);
     assert_int_equal(build(&c, source).status, CL_SUCCESS);
     kernel = make_kernel(&c, "add"); /* its arguments are not set */
-    launch(&c, kernel, 1, 0, 0, NULL);
-    test_expect(&c.s, TP_WIRE_FAILED, &failed);
-    assert_int_equal(failed.id, c.queue);
-    assert_int_equal(failed.status, CL_INVALID_KERNEL_ARGS);
+    for (int i = 0; i < 10; i++) { /* only the first ones have an event here */
+        launch(&c, kernel, 1, 0, 0, NULL);
+        test_expect(&c.s, TP_WIRE_FAILED, &failed);
+        assert_int_equal(failed.id, c.queue);
+        assert_int_equal(failed.status, CL_INVALID_KERNEL_ARGS);
+    }
     /* with an event it is reported in order, before the DONE after it */
     event = test_id(&c.s, TP_WIRE_KIND_EVENT);
     launch(&c, kernel, 1, event, 0, NULL);

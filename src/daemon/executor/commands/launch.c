@@ -28,31 +28,22 @@ tp_exec_check_args(const struct tp_exec_kernel *k)
 }
 
 /*
- * In a long in-order batch of launches without client events, most need no native event: a
- * later event reports their end. The first launches of a batch have one, so that a command
- * after a short batch finds the event of the last launch, unless a marker costs less.
- * Launches that can fail with a user event also have one (held_events.c).
+ * In a long in-order batch of launches without client events, most need no event: a later
+ * one reports their end. The first launches of a batch have one, so that a command after a
+ * short batch finds the event of the last launch, unless a marker costs less. Launches that
+ * can fail with a user event also have one (held_events.c).
  */
 static bool
-needs_event(struct tp_exec_command *c)
+needs_event(struct tp_exec_queue *q, const struct tp_wire_launch *m)
 {
-    struct tp_exec_queue *q = c->queue;
+    struct tp_exec *x = q->obj.x;
 
-    if (c->ev->obj.id != 0 || !q->in_order || q->profiling ||
-        atomic_load(&c->x->user_events_open) > 0) {
+    if (m->event != 0 || m->flags != 0 || m->wait.count != 0 || !q->in_order ||
+        q->profiling || atomic_load(&x->user_events_open) > 0) {
         return true;
     }
-    return (++q->launches <= TRACKED_FIRST && !c->x->bare_launches) ||
+    return (++q->launches <= TRACKED_FIRST && !x->bare_launches) ||
            q->untracked >= UNTRACKED_MAX;
-}
-
-static telpher_status
-end_untracked(struct tp_exec_command *c)
-{
-    c->queue->untracked++;
-    tp_exec_dirty(c->queue);
-    tp_exec_unref(&c->ev->obj);
-    return TELPHER_OK;
 }
 
 /* Has the driver call back, so that the session sees the kernel end. */
@@ -72,11 +63,6 @@ end_paced(struct tp_exec_command *c)
     return status;
 }
 
-/* Sizes of a LAUNCH: offset, global, local, three of each at most. */
-struct sizes {
-    size_t value[9];
-};
-
 bool
 tp_exec_launch_is_proper(const struct tp_wire_launch *m)
 {
@@ -95,42 +81,70 @@ queue_of(struct tp_exec *x, uint64_t id)
     return o != NULL ? tp_container_of(o, struct tp_exec_queue, obj) : NULL;
 }
 
+/* Calls the driver. @param ret_event  NULL: none. @return 0 or the CL error */
+static int32_t
+enqueue(struct tp_exec_queue *q, const struct tp_wire_launch *m, cl_uint wait_count,
+        const cl_event *waits, struct tp_exec_kernel **ret_kernel, cl_event *ret_event)
+{
+    size_t sizes[9]; /* offset, global, local, three of each at most */
+    struct tp_exec *x = q->obj.x;
+    int32_t error = tp_exec_find(x, m->kernel, TP_WIRE_KIND_KERNEL, ret_kernel);
+
+    if (error == 0) {
+        error = tp_exec_check_args(*ret_kernel);
+    }
+    if (error != 0) {
+        return error;
+    }
+    for (size_t i = 0; i < m->sizes.count; i++) {
+        sizes[i] = tp_wire_u64_at(&m->sizes, i);
+    }
+    return x->cl.EnqueueNDRangeKernel(
+        q->native, (*ret_kernel)->native, m->dims, sizes, sizes + m->dims,
+        m->sizes.count == 3 * m->dims ? &sizes[(size_t)2 * m->dims] : NULL, wait_count,
+        waits, ret_event);
+}
+
+/* Runs a launch that needs no event, nor what tp_exec_begin() makes for one: that would be a
+ * third of what it costs here. @return false: it failed, which only an event reports */
+static bool
+run_bare(struct tp_exec_queue *q, const struct tp_wire_launch *m)
+{
+    struct tp_exec_kernel *k;
+
+    if (q->obj.error != 0 || tp_exec_queue_renew(q) != 0 ||
+        enqueue(q, m, 0, NULL, &k, NULL) != 0) {
+        return false;
+    }
+    q->untracked++;
+    tp_exec_dirty(q);
+    return true;
+}
+
+/* @param q  the queue of the launch; NULL: there is none */
 static telpher_status
-run_launch(struct tp_exec *x, const struct tp_wire_launch *m)
+run_launch(struct tp_exec *x, struct tp_exec_queue *q, const struct tp_wire_launch *m)
 {
     struct tp_exec_command c;
     struct tp_exec_kernel *k;
-    struct sizes s;
-    struct tp_exec_queue *q = queue_of(x, m->queue);
-    bool has_local, tracked = true, paced = q != NULL && tp_exec_pace(q);
-    telpher_status status =
-        tp_exec_begin(x, &c, "clEnqueueNDRangeKernel", &TP_EXEC_HEAD(m));
+    bool paced = q != NULL && tp_exec_pace(q);
+    telpher_status status;
 
+    if (q != NULL && !paced && !needs_event(q, m) && run_bare(q, m)) {
+        return TELPHER_OK;
+    }
+    status = tp_exec_begin(x, &c, "clEnqueueNDRangeKernel", &TP_EXEC_HEAD(m));
     if (status != TELPHER_OK) {
         return status;
     }
-    for (size_t i = 0; i < m->sizes.count; i++) {
-        s.value[i] = tp_wire_u64_at(&m->sizes, i);
-    }
-    has_local = m->sizes.count == 3 * m->dims;
     if (c.error == 0) {
-        c.error = tp_exec_find(x, m->kernel, TP_WIRE_KIND_KERNEL, &k);
+        c.error = enqueue(c.queue, m, c.wait_count, c.waits, &k, &c.ev->native);
     }
     if (c.error == 0) {
-        c.error = tp_exec_check_args(k);
-    }
-    if (c.error == 0) {
-        tracked = needs_event(&c) || paced;
-        c.ev->is_kernel = tracked;
+        c.ev->is_kernel = true;
         memcpy(c.ev->kernel, k->name, sizeof(c.ev->kernel));
-        c.error = x->cl.EnqueueNDRangeKernel(
-            c.queue->native, k->native, m->dims, s.value, s.value + m->dims,
-            has_local ? &s.value[(size_t)2 * m->dims] : NULL, c.wait_count, c.waits,
-            tracked ? &c.ev->native : NULL);
     }
-    return c.error == 0 && !tracked ? end_untracked(&c)
-           : c.error == 0 && paced  ? end_paced(&c)
-                                    : tp_exec_end(&c);
+    return c.error == 0 && paced ? end_paced(&c) : tp_exec_end(&c);
 }
 
 telpher_status
@@ -144,7 +158,7 @@ tp_exec_on_launch(struct tp_exec *x, const struct tp_wire_launch *m)
     if (q != NULL) {
         tp_wire_launch_remember(&q->last, m);
     }
-    return run_launch(x, m);
+    return run_launch(x, q, m);
 }
 
 telpher_status
@@ -171,5 +185,5 @@ tp_exec_on_launch_again(struct tp_exec *x, const struct tp_wire_launch_again *m)
             return status;
         }
     }
-    return run_launch(x, &launch);
+    return run_launch(x, q, &launch);
 }

@@ -281,6 +281,9 @@ tp_exec_queue_renew(struct tp_exec_queue *q)
     int32_t error;
 
     tp_exec_wait_failing(x);
+    if (tp_likely(!atomic_load(&q->failed))) {
+        return 0;
+    }
     tp_mutex_lock(&x->done_lock);
     failed = q->failed;
     q->failed = false;
