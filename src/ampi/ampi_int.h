@@ -221,6 +221,8 @@ uint32_t tp_ampi_process_of(uint32_t world_rank);
  *  the handler returns. A code of MPI_SUCCESS calls nothing. */
 int tp_ampi_error(struct tp_ampi_comm *comm, int code, const char *fmt, ...)
     TP_PRINTF(3, 4);
+/** Reports that a call got NULL for a result. @return MPI_ERR_ARG */
+int tp_ampi_refuse_null(void);
 /** Text of the last error of this process if it had @p code, else NULL. */
 const char *tp_ampi_error_text(int code);
 /** Ends the job: tells the other processes, then tp_ampi_exit(). */

@@ -12,7 +12,7 @@ struct tp_ampi_attribute;
  * @param kind  TP_AMPI_COMM, TYPE or WIN @param object  handle, for the callbacks */
 int tp_ampi_keyval_create(enum tp_ampi_kind kind, MPI_Comm_copy_attr_function *copy,
                           MPI_Comm_delete_attr_function *del, int *keyval, void *extra);
-int tp_ampi_keyval_free(int *keyval);
+int tp_ampi_keyval_free(enum tp_ampi_kind kind, int *keyval);
 int tp_ampi_attribute_set(struct tp_ampi_attribute **list, enum tp_ampi_kind kind,
                           int object, int keyval, void *value);
 int tp_ampi_attribute_get(struct tp_ampi_attribute *const *list, enum tp_ampi_kind kind,

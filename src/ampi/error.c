@@ -130,3 +130,9 @@ tp_ampi_error(struct tp_ampi_comm *comm, int code, const char *fmt, ...)
     va_end(args);
     return code;
 }
+
+int
+tp_ampi_refuse_null(void)
+{
+    return tp_ampi_error(NULL, MPI_ERR_ARG, "the address of a result is NULL");
+}

@@ -60,6 +60,77 @@ test_arguments(int size)
     EXPECT(MPI_Init, (NULL, NULL), "once");
 }
 
+#define EXPECT_CODE(code, call)                                                        \
+    do {                                                                               \
+        if ((call) != (code)) {                                                        \
+            fprintf(stderr, #call " does not return " #code ": FAILED\n");             \
+            failures++;                                                                \
+        }                                                                              \
+    } while (0)
+
+static void
+test_null_results(void)
+{
+    MPI_Group group;
+    MPI_Aint bound;
+    int range[1][3] = {{0, 0, 1}}, first = 0;
+
+    MPI_Comm_group(MPI_COMM_WORLD, &group);
+    EXPECT_CODE(MPI_ERR_ARG, MPI_Comm_size(MPI_COMM_WORLD, NULL));
+    EXPECT_CODE(MPI_ERR_ARG, MPI_Comm_group(MPI_COMM_WORLD, NULL));
+    EXPECT_CODE(MPI_ERR_ARG, MPI_Comm_create(MPI_COMM_WORLD, group, NULL));
+    EXPECT_CODE(MPI_ERR_ARG, MPI_Comm_split(MPI_COMM_WORLD, 0, 0, NULL));
+    EXPECT_CODE(MPI_ERR_ARG,
+                MPI_Intercomm_create(MPI_COMM_SELF, 0, MPI_COMM_WORLD, 0, 1, NULL));
+    EXPECT_CODE(MPI_ERR_ARG, MPI_Group_size(group, NULL));
+    EXPECT_CODE(MPI_ERR_ARG, MPI_Group_union(group, group, NULL));
+    EXPECT_CODE(MPI_ERR_ARG, MPI_Group_range_incl(group, 1, range, NULL));
+    EXPECT_CODE(MPI_ERR_ARG, MPI_Group_translate_ranks(group, 1, &first, group, NULL));
+    EXPECT_CODE(MPI_ERR_ARG, MPI_Type_contiguous(2, MPI_INT, NULL));
+    EXPECT_CODE(MPI_ERR_ARG, MPI_Type_get_extent(MPI_INT, &bound, NULL));
+    EXPECT_CODE(MPI_ERR_ARG, MPI_Type_size_x(MPI_INT, NULL));
+    MPI_Group_free(&group);
+}
+
+static void
+test_keyvals(void)
+{
+    int comm_key, type_key;
+
+    MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, MPI_COMM_NULL_DELETE_FN, &comm_key,
+                           NULL);
+    MPI_Type_create_keyval(MPI_TYPE_NULL_COPY_FN, MPI_TYPE_NULL_DELETE_FN, &type_key,
+                           NULL);
+    EXPECT_CODE(MPI_ERR_KEYVAL, MPI_Comm_free_keyval(&type_key));
+    EXPECT_CODE(MPI_ERR_KEYVAL, MPI_Type_free_keyval(&comm_key));
+    EXPECT_CODE(MPI_SUCCESS, MPI_Comm_free_keyval(&comm_key));
+    EXPECT_CODE(MPI_SUCCESS, MPI_Type_free_keyval(&type_key));
+}
+
+/* A rank that made a mistake calls again; the others have called once. */
+static void
+test_aliases(int rank)
+{
+    int both[8] = {rank}, other[8];
+
+    EXPECT_CODE(MPI_ERR_BUFFER,
+                MPI_Allreduce(both, both, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD));
+    EXPECT_CODE(MPI_ERR_BUFFER, MPI_Allgather(both + rank, 1, MPI_INT, both, 1, MPI_INT,
+                                              MPI_COMM_WORLD));
+    if (rank == 0) {
+        EXPECT_CODE(MPI_ERR_BUFFER,
+                    MPI_Gather(both, 1, MPI_INT, both, 1, MPI_INT, 0, MPI_COMM_WORLD));
+    }
+    EXPECT_CODE(MPI_SUCCESS,
+                MPI_Gather(both, 1, MPI_INT, other, 1, MPI_INT, 0, MPI_COMM_WORLD));
+    EXPECT_CODE(MPI_SUCCESS,
+                MPI_Allreduce(MPI_IN_PLACE, both, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD));
+    EXPECT_CODE(MPI_ERR_BUFFER,
+                MPI_Reduce_local(MPI_IN_PLACE, both, 1, MPI_INT, MPI_SUM));
+    EXPECT_CODE(MPI_ERR_OP,
+                MPI_Allreduce(other, both, 1, MPI_BYTE, MPI_MAX, MPI_COMM_WORLD));
+}
+
 /* A collective that runs on a light thread names itself, once. */
 static void
 test_prefix_once(int size)
@@ -79,13 +150,17 @@ test_prefix_once(int size)
 int
 main(int argc, char **argv)
 {
-    int size;
+    int size, rank;
 
     MPI_Init(&argc, &argv);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     test_handles();
     test_arguments(size);
+    test_null_results();
+    test_keyvals();
+    test_aliases(rank);
     test_prefix_once(size);
     MPI_Finalize();
     return failures != 0;

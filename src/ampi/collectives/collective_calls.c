@@ -83,16 +83,40 @@ is_root(const struct tp_ampi_comm *comm, int root)
     return comm->local != NULL ? root == MPI_ROOT : comm->rank == root;
 }
 
-/* With types for each rank, their displacements may be addresses. */
 static bool
-is_missing(const struct tp_ampi_side *side, int ranks)
+is_used(const struct tp_ampi_side *side, int ranks)
 {
     bool used = false;
 
     for (int i = 0; i < ranks; i++) {
         used |= (side->counts != NULL ? (size_t)side->counts[i] : side->count) > 0;
     }
-    return used && side->types == NULL && tp_ampi_is_missing(side->at, side->type);
+    return used;
+}
+
+/* With types for each rank, their displacements may be addresses. */
+static bool
+is_missing(const struct tp_ampi_side *side, int ranks)
+{
+    return is_used(side, ranks) && side->types == NULL &&
+           tp_ampi_is_missing(side->at, side->type);
+}
+
+/* Is what the rank sends where it receives, or, in a gather, where its own block goes? */
+static bool
+is_aliased(const struct tp_ampi_call *call, int out_ranks, int in_ranks)
+{
+    const struct tp_ampi_side *out = &call->out, *in = &call->in;
+    bool reduces = call->op != MPI_OP_NULL;
+
+    if (call->comm->local != NULL || out->at == NULL || !is_used(in, in_ranks) ||
+        (!reduces && !is_used(out, out_ranks)) ||
+        (call->run == tp_ampi_run_reduce && !is_root(call->comm, call->root))) {
+        return false;
+    }
+    return out->at == in->at ||
+           ((call->run == tp_ampi_run_gather || call->run == tp_ampi_run_allgather) &&
+            out->at == tp_ampi_side_at(in, call->comm->rank));
 }
 
 /* Not all ranks use the receive buffer of a reduction, nor both sides between two groups. */
@@ -104,6 +128,10 @@ check_buffers(const struct tp_ampi_call *call, int out_ranks, int in_ranks)
 
     return call->comm->local == NULL && missing
                ? tp_ampi_error(call->comm, MPI_ERR_BUFFER, "%s: a buffer is NULL",
+                               call->name)
+           : is_aliased(call, out_ranks, in_ranks)
+               ? tp_ampi_error(call->comm, MPI_ERR_BUFFER,
+                               "%s: both buffers are the same; use MPI_IN_PLACE",
                                call->name)
                : MPI_SUCCESS;
 }
@@ -271,9 +299,9 @@ begin(struct tp_ampi_call *call, int out_ranks, int in_ranks, enum form form,
 {
     int error;
 
-    call->tag = take_tag(call->comm, form != BLOCKING);
     error = check(call, out_ranks, in_ranks);
-    if (error == MPI_SUCCESS) {
+    if (error == MPI_SUCCESS) { /* ranks without the error find a call made again */
+        call->tag = take_tag(call->comm, form != BLOCKING);
         error = form != BLOCKING ? start_light(call, out_ranks, in_ranks, form, request)
                                  : run(call);
     }

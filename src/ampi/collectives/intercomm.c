@@ -472,6 +472,9 @@ PMPI_Intercomm_create(MPI_Comm local, int leader, MPI_Comm peer, int remote_lead
     struct tp_ampi_comm *comm;
     int error = MPI_ERR_COMM;
 
+    if (ret == NULL) {
+        return tp_ampi_refuse_null();
+    }
     tp_ampi_enter();
     *ret = MPI_COMM_NULL;
     line.local = find(local, false);

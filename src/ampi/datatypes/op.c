@@ -182,6 +182,10 @@ return (enum class)(found[type & 0xff] - 1);
 static kernel_fn
 find(MPI_Op op, const struct tp_ampi_type *type)
 {
+    if (type != NULL && type->element == MPI_BYTE && op != MPI_BAND && op != MPI_BOR &&
+        op != MPI_BXOR) {
+        return NULL; /* a byte is no number */
+    }
     return tp_ampi_is_predefined(op) && (op & 0xff) < 16 && type != NULL &&
                    type->element != MPI_DATATYPE_NULL
                ? kernels[op & 0xff][class_of(type->element)]
@@ -366,6 +370,10 @@ PMPI_Reduce_local(const void *in, void *inout, int count, MPI_Datatype type, MPI
     if (count < 0 || !tp_ampi_op_fits(op, type)) {
         return tp_ampi_error(NULL, MPI_ERR_OP,
                              "operation %#x does not take datatype %#x", op, type);
+    }
+    if (in == MPI_IN_PLACE || inout == MPI_IN_PLACE || (in == inout && count > 0)) {
+        return tp_ampi_error(NULL, MPI_ERR_BUFFER,
+                             "the operands are one buffer, or MPI_IN_PLACE");
     }
     if (count > 0 && tp_ampi_is_device(inout) &&
         tp_ampi_combine_by_kernel(op, type, in, inout, inout, (size_t)count) ==

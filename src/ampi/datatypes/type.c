@@ -351,6 +351,12 @@ tp_ampi_type_make(const struct tp_ampi_block *blocks, size_t count,
 int
 tp_ampi_type_give(struct tp_ampi_type *type, int error, MPI_Datatype *ret)
 {
+    if (ret == NULL) {
+        if (error == MPI_SUCCESS) {
+            destroy(type);
+        }
+        return tp_ampi_refuse_null();
+    }
     if (error == MPI_SUCCESS) {
         type->handle = tp_ampi_handle_create(TP_AMPI_TYPE, type);
         error = type->handle != 0 ? MPI_SUCCESS : MPI_ERR_NO_MEM;

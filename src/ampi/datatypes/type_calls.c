@@ -64,6 +64,9 @@ TP_MPI_NAME(Type_free);
         if (type == NULL) {                                                            \
             return MPI_ERR_TYPE;                                                       \
         }                                                                              \
+        if (one == NULL || other == NULL) {                                            \
+            return tp_ampi_refuse_null();                                              \
+        }                                                                              \
         *one = (number)(first);                                                        \
         *other = (number)(second);                                                     \
         return MPI_SUCCESS;                                                            \
@@ -83,6 +86,9 @@ PMPI_Type_size_x(MPI_Datatype handle, MPI_Count *size)
     if (type == NULL) {
         return MPI_ERR_TYPE;
     }
+    if (size == NULL) {
+        return tp_ampi_refuse_null();
+    }
     *size = (MPI_Count)type->size;
     return MPI_SUCCESS;
 }
@@ -100,6 +106,9 @@ PMPI_Type_size(MPI_Datatype handle, int *size)
     MPI_Count bytes = 0;
     int error = PMPI_Type_size_x(handle, &bytes);
 
+    if (size == NULL) {
+        return tp_ampi_refuse_null();
+    }
     *size = as_int(bytes);
     return error;
 }

@@ -75,12 +75,12 @@ find(int keyval, enum tp_ampi_kind kind)
 }
 
 int
-tp_ampi_keyval_free(int *keyval)
+tp_ampi_keyval_free(enum tp_ampi_kind kind, int *keyval)
 {
-    struct keyval *key = tp_ampi_handle_get(*keyval, TP_AMPI_KEYVAL);
+    struct keyval *key = find(*keyval, kind);
 
     if (key == NULL) {
-        return tp_ampi_error(NULL, MPI_ERR_KEYVAL, "%#x is no attribute key", *keyval);
+        return MPI_ERR_KEYVAL;
     }
     if (!key->freed) { /* programs may keep a copy of a key that attributes still use */
         key->freed = true;
@@ -315,14 +315,14 @@ TP_MPI_NAME(Type_create_keyval);
 int
 PMPI_Comm_free_keyval(int *keyval)
 {
-    return tp_ampi_keyval_free(keyval);
+    return tp_ampi_keyval_free(TP_AMPI_COMM, keyval);
 }
 TP_MPI_NAME(Comm_free_keyval);
 
 int
 PMPI_Type_free_keyval(int *keyval)
 {
-    return tp_ampi_keyval_free(keyval);
+    return tp_ampi_keyval_free(TP_AMPI_TYPE, keyval);
 }
 TP_MPI_NAME(Type_free_keyval);
 

@@ -467,6 +467,9 @@ PMPI_Comm_rank(MPI_Comm handle, int *rank)
     if (comm == NULL) {
         return MPI_ERR_COMM;
     }
+    if (rank == NULL) {
+        return tp_ampi_refuse_null();
+    }
     *rank = comm->rank;
     return MPI_SUCCESS;
 }
@@ -479,6 +482,9 @@ PMPI_Comm_size(MPI_Comm handle, int *size)
 
     if (comm == NULL) {
         return MPI_ERR_COMM;
+    }
+    if (size == NULL) {
+        return tp_ampi_refuse_null();
     }
     *size = comm->size;
     return MPI_SUCCESS;
@@ -493,6 +499,9 @@ PMPI_Comm_compare(MPI_Comm one, MPI_Comm other, int *result)
 
     if (b == NULL) {
         return MPI_ERR_COMM;
+    }
+    if (result == NULL) {
+        return tp_ampi_refuse_null();
     }
     *result = tp_ampi_group_compare(a->group, b->group);
     if ((a->local != NULL) != (b->local != NULL)) {
@@ -534,6 +543,9 @@ PMPI_Comm_dup(MPI_Comm handle, MPI_Comm *ret)
     struct tp_ampi_comm *comm;
     int error = MPI_ERR_COMM;
 
+    if (ret == NULL) {
+        return tp_ampi_refuse_null();
+    }
     *ret = MPI_COMM_NULL;
     tp_ampi_enter();
     comm = tp_ampi_comm_find(handle);
@@ -610,6 +622,9 @@ create(MPI_Comm handle, MPI_Group group_handle, bool members_only, int tag,
     struct tp_ampi_agreed agreed;
     int error;
 
+    if (ret == NULL) {
+        return tp_ampi_refuse_null();
+    }
     *ret = MPI_COMM_NULL;
     if (comm == NULL) {
         return MPI_ERR_COMM;
@@ -663,6 +678,9 @@ PMPI_Comm_split(MPI_Comm handle, int color, int key, MPI_Comm *ret)
     struct tp_ampi_comm *comm;
     int error = MPI_ERR_COMM;
 
+    if (ret == NULL) {
+        return tp_ampi_refuse_null();
+    }
     tp_ampi_enter();
     comm = tp_ampi_comm_find(handle);
     if (comm != NULL) {
@@ -752,6 +770,9 @@ TP_MPI_NAME(Comm_set_info);
 int
 PMPI_Comm_get_info(MPI_Comm handle, MPI_Info *ret)
 {
+    if (ret == NULL) {
+        return tp_ampi_refuse_null();
+    }
     *ret = MPI_INFO_NULL;
     return tp_ampi_comm_find(handle) != NULL
                ? tp_ampi_info_give(tp_ampi_info_create(), ret)
@@ -766,6 +787,9 @@ PMPI_Comm_group(MPI_Comm handle, MPI_Group *group)
 
     if (comm == NULL) {
         return MPI_ERR_COMM;
+    }
+    if (group == NULL) {
+        return tp_ampi_refuse_null();
     }
     comm->group->refs++;
     return tp_ampi_error(comm, tp_ampi_group_give(comm->group, group),

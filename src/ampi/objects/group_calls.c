@@ -55,6 +55,9 @@ PMPI_Group_size(MPI_Group handle, int *size)
     if (group == NULL) {
         return MPI_ERR_GROUP;
     }
+    if (size == NULL) {
+        return tp_ampi_refuse_null();
+    }
     *size = group->size;
     return MPI_SUCCESS;
 }
@@ -67,6 +70,9 @@ PMPI_Group_rank(MPI_Group handle, int *rank)
 
     if (group == NULL) {
         return MPI_ERR_GROUP;
+    }
+    if (rank == NULL) {
+        return tp_ampi_refuse_null();
     }
     *rank = group->rank;
     return MPI_SUCCESS;
@@ -82,6 +88,9 @@ PMPI_Group_translate_ranks(MPI_Group from, int count, const int ranks[], MPI_Gro
 
     if (target == NULL) {
         return MPI_ERR_GROUP;
+    }
+    if (ret == NULL) {
+        return tp_ampi_refuse_null();
     }
     for (int i = 0; i < count; i++) {
         if (ranks[i] == MPI_PROC_NULL) {
@@ -105,6 +114,9 @@ PMPI_Group_compare(MPI_Group one, MPI_Group other, int *result)
 
     if (b == NULL) {
         return MPI_ERR_GROUP;
+    }
+    if (result == NULL) {
+        return tp_ampi_refuse_null();
     }
     *result = tp_ampi_group_compare(a, b);
     return MPI_SUCCESS;
@@ -149,6 +161,9 @@ combine(MPI_Group one, MPI_Group other, bool common, bool only_first, bool add_s
 {
     struct tp_ampi_group *a = find(one), *b = a != NULL ? find(other) : NULL, *group;
 
+    if (ret == NULL) {
+        return tp_ampi_refuse_null();
+    }
     *ret = MPI_GROUP_NULL;
     if (b == NULL) {
         return MPI_ERR_GROUP;
@@ -258,6 +273,9 @@ choose(MPI_Group handle, int count, const int *ranks, int ranges[][3], bool incl
     struct tp_ampi_group *from = find(handle);
     int *order, marked = 0, error = MPI_SUCCESS;
 
+    if (ret == NULL) {
+        return tp_ampi_refuse_null();
+    }
     *ret = MPI_GROUP_NULL;
     if (from == NULL) {
         return MPI_ERR_GROUP;

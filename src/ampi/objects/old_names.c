@@ -90,6 +90,9 @@ PMPI_Type_ub(MPI_Datatype type, MPI_Aint *displacement)
     MPI_Aint lb, extent;
     int error = PMPI_Type_get_extent(type, &lb, &extent);
 
+    if (displacement == NULL) {
+        return tp_ampi_refuse_null();
+    }
     if (error == MPI_SUCCESS) {
         *displacement = lb + extent;
     }

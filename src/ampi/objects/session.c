@@ -58,13 +58,14 @@ find(MPI_Session handle)
 
 /* ---- start and end ---- */
 
+/* -1: the info object names a level that there is not */
 static int
 wanted_level(MPI_Info handle)
 {
     const struct tp_ampi_info *info =
         handle != MPI_INFO_NULL ? tp_ampi_info_get(handle) : NULL;
     const char *text = info != NULL ? tp_ampi_info_find(info, "thread_level") : NULL;
-    int level = MPI_THREAD_SINGLE;
+    int level = text != NULL ? -1 : MPI_THREAD_SINGLE;
 
     for (int i = 0; text != NULL && i < (int)TP_ARRAY_LEN(levels); i++) {
         level = strcmp(text, levels[i]) == 0 ? i : level;
@@ -108,9 +109,16 @@ int
 PMPI_Session_init(MPI_Info info, MPI_Errhandler handler, MPI_Session *ret)
 {
     struct tp_ampi_session *session = NULL;
-    int error;
+    int error, level = wanted_level(info);
 
+    if (ret == NULL) {
+        return tp_ampi_refuse_null();
+    }
     *ret = MPI_SESSION_NULL;
+    if (level < 0) {
+        return report(NULL, handler, MPI_ERR_INFO_VALUE,
+                      "thread_level of a session is none of MPI_THREAD_SINGLE, ...");
+    }
     if (tp_ampi.over) {
         return report(NULL, handler, MPI_ERR_OTHER,
                       "MPI_Finalize has ended MPI: begin a session before it");
@@ -119,7 +127,7 @@ PMPI_Session_init(MPI_Info info, MPI_Errhandler handler, MPI_Session *ret)
         return report(NULL, handler, MPI_ERR_OTHER,
                       "a session cannot start: the process does not join the job");
     }
-    tp_ampi_set_threads(TP_MAX(wanted_level(info), tp_ampi.thread_level));
+    tp_ampi_set_threads(TP_MAX(level, tp_ampi.thread_level));
     tp_ampi_enter();
     tp_ampi.has_sessions = true;
     error = make_session(handler, &session);
@@ -198,6 +206,9 @@ PMPI_Session_get_nth_pset(MPI_Session handle, MPI_Info info, int n, int *length,
     }
     needed = (int)strlen(psets[n]) + 1;
     if (*length > 0) {
+        if (name == NULL) {
+            return report(session, 0, MPI_ERR_ARG, "the name's address is NULL");
+        }
         (void)snprintf(name, (size_t)*length, "%s", psets[n]);
     }
     *length = needed;

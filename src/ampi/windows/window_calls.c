@@ -117,7 +117,7 @@ TP_MPI_NAME(Win_create_keyval);
 int
 PMPI_Win_free_keyval(int *keyval)
 {
-    return tp_ampi_keyval_free(keyval);
+    return tp_ampi_keyval_free(TP_AMPI_WIN, keyval);
 }
 TP_MPI_NAME(Win_free_keyval);
 
