@@ -10,7 +10,8 @@
 struct tp_ampi_op {
     int handle;
     unsigned refs; /**< the program's, and those of calls under way */
-    MPI_User_function *fn; /**< NULL: predefined */
+    MPI_User_function *fn; /**< NULL: large_fn */
+    MPI_User_function_c *large_fn;
     bool commutes;
 };
 

@@ -216,6 +216,8 @@ typedef MPI_Comm_errhandler_function MPI_Comm_errhandler_fn;
 #include "mpi_collective.h"
 #include "mpi_dynamic.h"
 #include "mpi_fortran.h"
+#include "mpi_large.h"
+#include "mpi_large_collective.h"
 #include "mpi_objects.h"
 #include "mpi_partitioned.h"
 #include "mpi_persistent.h"

@@ -219,12 +219,17 @@ call_own(struct tp_ampi_op *own, const void *lower, const void *higher, void *ou
          size_t count, MPI_Datatype handle)
 {
     int length = (int)TP_MIN(count, (size_t)INT_MAX);
+    MPI_Count large = (MPI_Count)count;
     void *inout = out != lower ? out : (void *)(uintptr_t)higher;
 
     if (inout != higher) {
         (void)tp_ampi_copy(higher, count, handle, inout, count, handle);
     }
-    own->fn((void *)(uintptr_t)lower, inout, &length, &handle);
+    if (own->fn != NULL) {
+        own->fn((void *)(uintptr_t)lower, inout, &length, &handle);
+    } else {
+        own->large_fn((void *)(uintptr_t)lower, inout, &large, &handle);
+    }
     if (inout != out) {
         (void)tp_ampi_copy(inout, count, handle, out, count, handle);
     }
@@ -292,8 +297,8 @@ tp_ampi_op_of_device(MPI_Op op, MPI_Datatype handle, size_t count, uint32_t *ret
 
 /* ---- calls ---- */
 
-int
-PMPI_Op_create(MPI_User_function *fn, int commutes, MPI_Op *ret)
+static int
+create(MPI_User_function *fn, MPI_User_function_c *large_fn, int commutes, MPI_Op *ret)
 {
     struct tp_ampi_op *op = tp_zalloc(sizeof(*op), "MPI operation");
 
@@ -301,6 +306,7 @@ PMPI_Op_create(MPI_User_function *fn, int commutes, MPI_Op *ret)
     if (op != NULL) {
         op->refs = 1;
         op->fn = fn;
+        op->large_fn = large_fn;
         op->commutes = commutes != 0;
         op->handle = tp_ampi_handle_create(TP_AMPI_OP, op);
     }
@@ -311,7 +317,20 @@ PMPI_Op_create(MPI_User_function *fn, int commutes, MPI_Op *ret)
     *ret = op->handle;
     return MPI_SUCCESS;
 }
+
+int
+PMPI_Op_create(MPI_User_function *fn, int commutes, MPI_Op *ret)
+{
+    return create(fn, NULL, commutes, ret);
+}
 TP_MPI_NAME(Op_create);
+
+int
+PMPI_Op_create_c(MPI_User_function_c *fn, int commutes, MPI_Op *ret)
+{
+    return create(NULL, fn, commutes, ret);
+}
+TP_MPI_NAME(Op_create_c);
 
 void
 tp_ampi_op_ref(MPI_Op handle)

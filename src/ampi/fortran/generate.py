@@ -8,6 +8,8 @@ import pathlib
 import re
 import sys
 
+from prototypes import parse_argument, parse_prototypes, read
+
 # support.c has these, whose arguments Fortran passes in another way.
 BY_HAND = {
     "Comm_spawn", "Comm_spawn_multiple",
@@ -56,27 +58,10 @@ def by_hand():
         yield name + "_get_attr", [at, key, value, ("int*", "flag", "")]
 
 
-def read(folder):
-    text = ""
-    for path in sorted(folder.glob("*.h")):
-        text += re.sub(r"/\*.*?\*/", "", path.read_text(), flags=re.S)
-    return text
-
-
-def parse_argument(words):
-    """Base type, name, and what stands behind the name: '' or '[]'."""
-    words = words.replace("const ", "").strip()
-    match = re.fullmatch(r"(\w+(?:\s*\**)?)\s*(\w+)((?:\[\d*\])*)", words)
-    if match is None:
-        raise SystemExit(f"cannot read the argument: {words}")
-    return re.sub(r"\s+", "", match[1]), match[2], match[3]
-
-
 def parse_calls(text):
-    for result, name, arguments in re.findall(r"^TELPHER_MPI_CALL\(([^,]+),\s*(\w+),\s*\((.*?)\)\);", text, re.S | re.M):
-        arguments = " ".join(arguments.split())
-        if result.strip() != "int" or name in BY_HAND or name.startswith("T_"):
-            continue
+    for result, name, arguments in parse_prototypes(text):
+        if result != "int" or name in BY_HAND or name.startswith("T_") or name.endswith("_c"):
+            continue  # calls with large counts are of C alone
         yield name, [] if arguments == "void" else [parse_argument(a) for a in arguments.split(", ")]
 
 
