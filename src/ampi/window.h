@@ -82,6 +82,7 @@ struct tp_ampi_win {
     int exclusive, shared; /**< locks of this part that are held */
     struct tp_ampi_group *started, *exposed; /**< MPI_Win_start, MPI_Win_post */
     bool all_locked;
+    bool fenced; /**< a fence began an epoch that no lock or start has ended */
     MPI_Errhandler errhandler;
     struct tp_ampi_info *info;
     struct tp_ampi_attribute *attributes;

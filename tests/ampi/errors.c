@@ -131,6 +131,46 @@ test_aliases(int rank)
                 MPI_Allreduce(other, both, 1, MPI_BYTE, MPI_MAX, MPI_COMM_WORLD));
 }
 
+/* Accesses outside of epochs, and epochs within others. */
+static void
+test_epochs(int rank)
+{
+    int memory = 7, got = 0;
+    float real = 0, result;
+    MPI_Win win;
+
+    MPI_Win_create(&memory, sizeof(memory), sizeof(memory), MPI_INFO_NULL,
+                   MPI_COMM_WORLD, &win);
+    MPI_Win_set_errhandler(win, MPI_ERRORS_RETURN);
+    EXPECT_CODE(MPI_ERR_RMA_SYNC, MPI_Get(&got, 1, MPI_INT, 0, 0, 1, MPI_INT, win));
+    MPI_Win_fence(0, win);
+    EXPECT_CODE(MPI_SUCCESS, MPI_Get(&got, 1, MPI_INT, 0, 0, 1, MPI_INT, win));
+    MPI_Win_fence(MPI_MODE_NOSUCCEED, win);
+    EXPECT_CODE(MPI_ERR_RMA_SYNC, MPI_Get(&got, 1, MPI_INT, 0, 0, 1, MPI_INT, win));
+    MPI_Win_lock(MPI_LOCK_SHARED, rank, 0, win);
+    EXPECT_CODE(MPI_SUCCESS, MPI_Get(&got, 1, MPI_INT, rank, 0, 1, MPI_INT, win));
+    EXPECT_CODE(MPI_ERR_TYPE,
+                MPI_Compare_and_swap(&real, &real, &result, MPI_FLOAT, rank, 0, win));
+    EXPECT_CODE(MPI_ERR_RMA_SYNC, MPI_Win_free(&win));
+    MPI_Win_unlock(rank, win);
+    MPI_Win_free(&win);
+}
+
+/* A group whose ranks are not in the communicator. */
+static void
+test_strange_group(int rank)
+{
+    MPI_Comm alone, none;
+    MPI_Group all;
+
+    MPI_Comm_split(MPI_COMM_WORLD, rank, 0, &alone);
+    MPI_Comm_set_errhandler(alone, MPI_ERRORS_RETURN);
+    MPI_Comm_group(MPI_COMM_WORLD, &all);
+    EXPECT_CODE(MPI_ERR_GROUP, MPI_Comm_create(alone, all, &none));
+    MPI_Group_free(&all);
+    MPI_Comm_free(&alone);
+}
+
 /* A collective that runs on a light thread names itself, once. */
 static void
 test_prefix_once(int size)
@@ -161,6 +201,8 @@ main(int argc, char **argv)
     test_null_results();
     test_keyvals();
     test_aliases(rank);
+    test_epochs(rank);
+    test_strange_group(rank);
     test_prefix_once(size);
     MPI_Finalize();
     return failures != 0;

@@ -632,6 +632,13 @@ create(MPI_Comm handle, MPI_Group group_handle, bool members_only, int tag,
     if (group == NULL) {
         return tp_ampi_error(comm, MPI_ERR_GROUP, "%#x is no group", group_handle);
     }
+    for (int i = 0; comm->local == NULL && i < group->size; i++) {
+        if (tp_ampi_comm_rank_of(comm, group->world[i]) == MPI_UNDEFINED) {
+            return tp_ampi_error(comm, MPI_ERR_GROUP,
+                                 "rank %u of the world is in the group, but not in %s",
+                                 group->world[i], comm->name);
+        }
+    }
     if (members_only && group->size == 0) {
         return MPI_SUCCESS;
     }

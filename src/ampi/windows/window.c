@@ -403,6 +403,17 @@ PMPI_Win_create_dynamic(MPI_Info info, MPI_Comm comm, MPI_Win *ret)
 }
 TP_MPI_NAME(Win_create_dynamic);
 
+static bool
+is_in_epoch(const struct tp_ampi_win *win)
+{
+    bool locked = false;
+
+    for (int i = 0; i < win->comm->size; i++) {
+        locked |= win->parts[i].lock != 0;
+    }
+    return locked || win->started != NULL || win->exposed != NULL;
+}
+
 int
 PMPI_Win_free(MPI_Win *handle)
 {
@@ -411,7 +422,11 @@ PMPI_Win_free(MPI_Win *handle)
 
     tp_ampi_enter();
     win = tp_ampi_win_find(*handle);
-    if (win != NULL) {
+    if (win != NULL && is_in_epoch(win)) {
+        error = tp_ampi_win_error(win, MPI_ERR_RMA_SYNC,
+                                  "the window is locked, or in an epoch of "
+                                  "MPI_Win_start or MPI_Win_post");
+    } else if (win != NULL) {
         tp_ampi_win_flush(win, 0, win->comm->size, true);
         error = tp_ampi_attributes_delete(&win->attributes, win->handle);
     }

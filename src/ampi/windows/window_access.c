@@ -558,6 +558,16 @@ make_request(MPI_Request *ret)
     return req;
 }
 
+/* Is this rank in an epoch in which it may access the target? */
+static bool
+may_access(const struct tp_ampi_win *win, int target)
+{
+    return win->fenced || win->parts[target].lock != 0 ||
+           (win->started != NULL &&
+            tp_ampi_group_rank_of(win->started, win->comm->group->world[target]) !=
+                MPI_UNDEFINED);
+}
+
 /* Starts an access. @param out, in  what the origin sends and receives, or NULL */
 static int
 begin(MPI_Win handle, enum tp_ampi_wish wish, const struct side *out,
@@ -577,6 +587,11 @@ begin(MPI_Win handle, enum tp_ampi_wish wish, const struct side *out,
         error = tp_ampi_win_error(job.win, MPI_ERR_RANK,
                                   "there is no rank %d: the window has %d", target,
                                   job.win->comm->size);
+    } else if (target != MPI_PROC_NULL && !may_access(job.win, target)) {
+        error = tp_ampi_win_error(job.win, MPI_ERR_RMA_SYNC,
+                                  "no fence, lock or start has begun an access to "
+                                  "rank %d",
+                                  target);
     } else if (request != NULL) {
         job.request = make_request(request);
         error = tp_ampi_win_error(job.win,
@@ -655,8 +670,14 @@ PMPI_Compare_and_swap(const void *out, const void *compare, void *in, MPI_Dataty
     size_t size = tp_ampi_type_size(type);
     char both[2 * 32];
 
-    if (!tp_ampi_is_predefined(type) || size > sizeof(both) / 2) {
-        return tp_ampi_error(NULL, MPI_ERR_TYPE, "datatype %#x is not taken", type);
+    if (!tp_ampi_op_fits(MPI_BAND, type) || !tp_ampi_is_predefined(type)) {
+        struct tp_ampi_win *at = tp_ampi_win_find(win);
+
+        return at == NULL ? MPI_ERR_WIN
+                          : tp_ampi_win_error(at, MPI_ERR_TYPE,
+                                              "datatype %#x is no integer, logical or "
+                                              "byte of the standard",
+                                              type);
     }
     memcpy(both, compare, size);
     memcpy(both + size, out, size);

@@ -176,11 +176,11 @@ PMPI_Win_fence(int assertion, MPI_Win handle)
     struct tp_ampi_win *win = tp_ampi_win_find(handle);
     int error;
 
-    (void)assertion;
     if (win == NULL) {
         return MPI_ERR_WIN;
     }
     tp_ampi_enter();
+    win->fenced = (assertion & MPI_MODE_NOSUCCEED) == 0;
     tp_ampi_win_flush(win, 0, win->comm->size, true);
     error = tp_ampi_comm_meet(win->comm);
     atomic_thread_fence(memory_order_seq_cst);
@@ -285,6 +285,7 @@ PMPI_Win_start(MPI_Group group_handle, int assertion, MPI_Win handle)
     }
     tp_ampi_enter();
     win->started = group;
+    win->fenced = false;
     tp_ampi_win_wait(win, all_posted, group);
     for (int i = 0; i < group->size; i++) {
         win->parts[tp_ampi_comm_rank_of(win->comm, group->world[i])].posted--;
@@ -393,6 +394,7 @@ is_granted(const struct tp_ampi_win *win, const void *arg)
 static void
 lock(struct tp_ampi_win *win, struct range range, int kind, int assertion)
 {
+    win->fenced = false;
     for (int i = range.first; i < range.end; i++) {
         win->parts[i].lock = kind;
         win->parts[i].granted = (assertion & MPI_MODE_NOCHECK) != 0;
@@ -435,8 +437,10 @@ PMPI_Win_lock(int kind, int target, int assertion, MPI_Win handle)
                                  "there is no lock of kind %d, or no rank %d", kind,
                                  target);
     }
-    if (win->parts[target].lock != 0) {
-        return tp_ampi_win_error(win, MPI_ERR_RMA_SYNC, "rank %d is locked already",
+    if (win->parts[target].lock != 0 || win->started != NULL) {
+        return tp_ampi_win_error(win, MPI_ERR_RMA_SYNC,
+                                 "rank %d is locked already, or MPI_Win_complete has "
+                                 "not been called",
                                  target);
     }
     tp_ampi_enter();
