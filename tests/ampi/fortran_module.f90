@@ -43,6 +43,7 @@ contains
 end module
 
 program fortran_module
+  use, intrinsic :: iso_c_binding, only: c_f_pointer, c_int, c_ptr
   use mpi
   use counters
   implicit none
@@ -182,6 +183,17 @@ contains
     integer(kind=MPI_ADDRESS_KIND) :: value
     integer :: keyval, copy
     logical :: flag
+    interface
+      integer(c_int) function get_attribute_in_c(comm, keyval, value, flag) bind(c, name='PMPI_Comm_get_attr')
+        import
+        integer(c_int), value :: comm, keyval
+        type(c_ptr) :: value
+        integer(c_int) :: flag
+      end function
+    end interface
+    type(c_ptr) :: address
+    integer(c_int) :: found
+    integer(kind=MPI_ADDRESS_KIND), pointer :: at
     call MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, value, flag, ierror)
     call expect(flag .and. value >= 32767, 'highest tag')
     call MPI_Comm_create_keyval(copy_attribute, delete_attribute, keyval, 3_MPI_ADDRESS_KIND, ierror)
@@ -189,6 +201,9 @@ contains
     call MPI_Comm_dup(MPI_COMM_SELF, copy, ierror)
     call MPI_Comm_get_attr(copy, keyval, value, flag, ierror)
     call expect(flag .and. value == 43, 'copied attribute')
+    ierror = get_attribute_in_c(copy, keyval, address, found)
+    call c_f_pointer(address, at)
+    call expect(found == 1 .and. at == 43, 'attribute read in C')
     call MPI_Comm_free(copy, ierror)
     call MPI_Comm_delete_attr(MPI_COMM_SELF, keyval, ierror)
     call MPI_Comm_get_attr(MPI_COMM_SELF, keyval, value, flag, ierror)

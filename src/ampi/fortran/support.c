@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "ampi/attribute.h"
 #include "ampi/private.h"
 #include "ampi/process.h"
 
@@ -372,11 +373,12 @@ value_of(int keyval, const void *value)
             (struct callbacks){.copy = copy, .del = del, .extra = *extra});            \
         *tp_fortran_error(ierror) =                                                    \
             PMPI_##Name##_create_keyval(run_copy, run_delete, keyval, c);              \
+        tp_ampi_keyval_of_fortran(*keyval);                                            \
     }                                                                                  \
     FORTRAN(name##_set_attr, (int *object, int *keyval, MPI_Aint *value, int *ierror)) \
     {                                                                                  \
         *tp_fortran_error(ierror) =                                                    \
-            PMPI_##Name##_set_attr(*object, *keyval, (void *)*value);                  \
+            tp_ampi_##Name##_set(*object, *keyval, (void *)*value, true);              \
     }                                                                                  \
     FORTRAN(name##_get_attr,                                                           \
             (int *object, int *keyval, MPI_Aint *value, int *flag, int *ierror))       \
@@ -384,7 +386,7 @@ value_of(int keyval, const void *value)
         void *got = NULL;                                                              \
         *flag = 0;                                                                     \
         *tp_fortran_error(ierror) =                                                    \
-            PMPI_##Name##_get_attr(*object, *keyval, &got, flag);                      \
+            tp_ampi_##Name##_get(*object, *keyval, &got, flag, true);                  \
         if (*flag) {                                                                   \
             *value = value_of(*keyval, got);                                           \
         }                                                                              \
@@ -442,12 +444,13 @@ FORTRAN(keyval_create,
 
     *tp_fortran_error(ierror) =
         PMPI_Comm_create_keyval(run_copy, run_delete, keyval, c);
+    tp_ampi_keyval_of_fortran(*keyval);
 }
 
 FORTRAN(attr_put, (int *comm, int *keyval, int *value, int *ierror))
 {
     *tp_fortran_error(ierror) =
-        PMPI_Comm_set_attr(*comm, *keyval, (void *)(MPI_Aint)*value);
+        tp_ampi_Comm_set(*comm, *keyval, (void *)(MPI_Aint)*value, true);
 }
 
 FORTRAN(attr_get, (int *comm, int *keyval, int *value, int *flag, int *ierror))
@@ -455,7 +458,7 @@ FORTRAN(attr_get, (int *comm, int *keyval, int *value, int *flag, int *ierror))
     void *got = NULL;
 
     *flag = 0;
-    *tp_fortran_error(ierror) = PMPI_Comm_get_attr(*comm, *keyval, &got, flag);
+    *tp_fortran_error(ierror) = tp_ampi_Comm_get(*comm, *keyval, &got, flag, true);
     if (*flag) {
         *value = (int)value_of(*keyval, got);
     }

@@ -16,6 +16,7 @@ struct keyval {
     unsigned refs; /* the program's and those of attributes */
     bool freed; /* the program's use has ended */
     enum tp_ampi_kind kind;
+    bool fortran; /* its callbacks take numbers */
     MPI_Comm_copy_attr_function *copy;
     MPI_Comm_delete_attr_function *del;
     void *extra;
@@ -25,6 +26,7 @@ struct tp_ampi_attribute {
     struct tp_ampi_attribute *next;
     struct keyval *key;
     void *value;
+    bool number; /* set in Fortran: C gets its address */
 };
 
 /* ---- keys ---- */
@@ -61,6 +63,16 @@ unref(struct keyval *key)
     }
 }
 
+void
+tp_ampi_keyval_of_fortran(int keyval)
+{
+    struct keyval *key = tp_ampi_handle_get(keyval, TP_AMPI_KEYVAL);
+
+    if (key != NULL) {
+        key->fortran = true;
+    }
+}
+
 static struct keyval *
 find(int keyval, enum tp_ampi_kind kind)
 {
@@ -92,6 +104,13 @@ tp_ampi_keyval_free(enum tp_ampi_kind kind, int *keyval)
 
 /* ---- lists ---- */
 
+/* What C or Fortran sees of an attribute: MPI-3.1, 17.2.7. */
+static void *
+value_for(struct tp_ampi_attribute *attribute, bool fortran)
+{
+    return attribute->number && !fortran ? (void *)&attribute->value : attribute->value;
+}
+
 /* The pointer to an attribute, or to the end. */
 static struct tp_ampi_attribute **
 locate(struct tp_ampi_attribute **list, const struct keyval *key)
@@ -103,7 +122,7 @@ locate(struct tp_ampi_attribute **list, const struct keyval *key)
 }
 
 static int
-add(struct tp_ampi_attribute **list, struct keyval *key, void *value)
+add(struct tp_ampi_attribute **list, struct keyval *key, void *value, bool number)
 {
     struct tp_ampi_attribute *attribute =
         tp_zalloc(sizeof(*attribute), "MPI attribute");
@@ -111,7 +130,8 @@ add(struct tp_ampi_attribute **list, struct keyval *key, void *value)
     if (attribute == NULL) {
         return tp_ampi_error(NULL, MPI_ERR_NO_MEM, "no memory for an attribute");
     }
-    *attribute = (struct tp_ampi_attribute){.next = *list, .key = key, .value = value};
+    *attribute = (struct tp_ampi_attribute){
+        .next = *list, .key = key, .value = value, .number = number};
     key->refs++;
     *list = attribute;
     return MPI_SUCCESS;
@@ -119,7 +139,7 @@ add(struct tp_ampi_attribute **list, struct keyval *key, void *value)
 
 int
 tp_ampi_attribute_set(struct tp_ampi_attribute **list, enum tp_ampi_kind kind,
-                      int object, int keyval, void *value)
+                      int object, int keyval, void *value, bool number)
 {
     struct keyval *key = find(keyval, kind);
     struct tp_ampi_attribute *attribute;
@@ -130,21 +150,23 @@ tp_ampi_attribute_set(struct tp_ampi_attribute **list, enum tp_ampi_kind kind,
     }
     attribute = *locate(list, key);
     if (attribute == NULL) {
-        return add(list, key, value);
+        return add(list, key, value, number);
     }
-    error = key->del(object, keyval, attribute->value, key->extra);
+    error = key->del(object, keyval, value_for(attribute, key->fortran), key->extra);
     if (error == MPI_SUCCESS) {
         attribute->value = value;
+        attribute->number = number;
     }
     return error;
 }
 
 int
 tp_ampi_attribute_get(struct tp_ampi_attribute *const *list, enum tp_ampi_kind kind,
-                      int keyval, void *value, int *flag)
+                      int keyval, void *value, int *flag, bool number)
 {
     struct keyval *key = find(keyval, kind);
-    const struct tp_ampi_attribute *at = *list;
+    struct tp_ampi_attribute *at = *list;
+    void *got;
 
     *flag = 0;
     if (key == NULL) {
@@ -154,7 +176,8 @@ tp_ampi_attribute_get(struct tp_ampi_attribute *const *list, enum tp_ampi_kind k
         at = at->next;
     }
     if (at != NULL) {
-        memcpy(value, &at->value, sizeof(at->value));
+        got = value_for(at, number);
+        memcpy(value, &got, sizeof(got));
         *flag = 1;
     }
     return MPI_SUCCESS;
@@ -166,7 +189,8 @@ delete_first(struct tp_ampi_attribute **list, int object)
 {
     struct tp_ampi_attribute *attribute = *list;
     struct keyval *key = attribute->key;
-    int error = key->del(object, key->handle, attribute->value, key->extra);
+    int error =
+        key->del(object, key->handle, value_for(attribute, key->fortran), key->extra);
 
     if (error == MPI_SUCCESS) {
         *list = attribute->next;
@@ -198,15 +222,20 @@ int
 tp_ampi_attributes_copy(struct tp_ampi_attribute *const *from, int object,
                         struct tp_ampi_attribute **to)
 {
-    for (const struct tp_ampi_attribute *at = *from; at != NULL; at = at->next) {
+    for (struct tp_ampi_attribute *at = *from; at != NULL; at = at->next) {
         struct keyval *key = at->key;
-        void *value = NULL;
+        void *value = NULL, *given = value_for(at, key->fortran);
+        bool kept = at->number;
         int flag = 0;
-        int error = key->copy(object, key->handle, key->extra, at->value,
-                              (void *)&value, &flag);
+        int error =
+            key->copy(object, key->handle, key->extra, given, (void *)&value, &flag);
 
+        if (kept && !key->fortran) { /* C copies the number if it copies the address */
+            kept = value == given;
+            value = kept ? at->value : value;
+        }
         if (error == MPI_SUCCESS && flag) {
-            error = add(to, key, value);
+            error = add(to, key, value, kept);
         }
         if (error != MPI_SUCCESS) {
             return error;
@@ -326,56 +355,24 @@ PMPI_Type_free_keyval(int *keyval)
 }
 TP_MPI_NAME(Type_free_keyval);
 
-/* ATTRIBUTES(room, class of the error, function that finds the object, its structure) */
-#define ATTRIBUTES(kind, name, none, finder, object_type)                              \
-    int PMPI_##name##_set_attr(int handle, int keyval, void *value)                    \
-    {                                                                                  \
-        object_type *object = finder(handle);                                          \
-                                                                                       \
-        return object == NULL ? none                                                   \
-                              : tp_ampi_attribute_set(&object->attributes, kind,       \
-                                                      handle, keyval, value);          \
-    }                                                                                  \
-    TP_MPI_NAME(name##_set_attr);                                                      \
-    int PMPI_##name##_delete_attr(int handle, int keyval)                              \
-    {                                                                                  \
-        object_type *object = finder(handle);                                          \
-                                                                                       \
-        return object == NULL ? none                                                   \
-                              : tp_ampi_attribute_delete(&object->attributes, kind,    \
-                                                         handle, keyval);              \
-    }                                                                                  \
-    TP_MPI_NAME(name##_delete_attr)
-
-ATTRIBUTES(TP_AMPI_COMM, Comm, MPI_ERR_COMM, tp_ampi_comm_find, struct tp_ampi_comm);
-ATTRIBUTES(TP_AMPI_TYPE, Type, MPI_ERR_TYPE, tp_ampi_type_find, struct tp_ampi_type);
-
-int
-PMPI_Type_get_attr(MPI_Datatype handle, int keyval, void *value, int *flag)
+static bool
+get_predefined(struct tp_ampi_comm *comm, int keyval, void **ret)
 {
-    struct tp_ampi_type *type = tp_ampi_type_find(handle);
-
-    return type == NULL ? MPI_ERR_TYPE
-                        : tp_ampi_attribute_get(&type->attributes, TP_AMPI_TYPE, keyval,
-                                                value, flag);
+    (void)comm;
+    *ret = find_predefined(keyval);
+    return *ret != NULL;
 }
-TP_MPI_NAME(Type_get_attr);
 
-int
-PMPI_Comm_get_attr(MPI_Comm handle, int keyval, void *value, int *flag)
+static bool
+get_none(struct tp_ampi_type *type, int keyval, void **ret)
 {
-    struct tp_ampi_comm *comm = tp_ampi_comm_find(handle);
-    int *predefined;
-
-    if (comm == NULL) {
-        return MPI_ERR_COMM;
-    }
-    predefined = find_predefined(keyval);
-    if (predefined != NULL) {
-        memcpy(value, &predefined, sizeof(predefined));
-        *flag = 1;
-        return MPI_SUCCESS;
-    }
-    return tp_ampi_attribute_get(&comm->attributes, TP_AMPI_COMM, keyval, value, flag);
+    (void)type;
+    (void)keyval;
+    (void)ret;
+    return false;
 }
-TP_MPI_NAME(Comm_get_attr);
+
+TP_AMPI_ATTRIBUTES(TP_AMPI_COMM, Comm, MPI_ERR_COMM, tp_ampi_comm_find,
+                   struct tp_ampi_comm, get_predefined);
+TP_AMPI_ATTRIBUTES(TP_AMPI_TYPE, Type, MPI_ERR_TYPE, tp_ampi_type_find,
+                   struct tp_ampi_type, get_none);

@@ -121,28 +121,6 @@ PMPI_Win_free_keyval(int *keyval)
 }
 TP_MPI_NAME(Win_free_keyval);
 
-int
-PMPI_Win_set_attr(MPI_Win handle, int keyval, void *value)
-{
-    struct tp_ampi_win *win = tp_ampi_win_find(handle);
-
-    return win == NULL ? MPI_ERR_WIN
-                       : tp_ampi_attribute_set(&win->attributes, TP_AMPI_WIN, handle,
-                                               keyval, value);
-}
-TP_MPI_NAME(Win_set_attr);
-
-int
-PMPI_Win_delete_attr(MPI_Win handle, int keyval)
-{
-    struct tp_ampi_win *win = tp_ampi_win_find(handle);
-
-    return win == NULL ? MPI_ERR_WIN
-                       : tp_ampi_attribute_delete(&win->attributes, TP_AMPI_WIN, handle,
-                                                  keyval);
-}
-TP_MPI_NAME(Win_delete_attr);
-
 /* Attributes that every window has. */
 static bool
 get_predefined(struct tp_ampi_win *win, int keyval, void **ret)
@@ -168,23 +146,8 @@ get_predefined(struct tp_ampi_win *win, int keyval, void **ret)
     }
 }
 
-int
-PMPI_Win_get_attr(MPI_Win handle, int keyval, void *value, int *flag)
-{
-    struct tp_ampi_win *win = tp_ampi_win_find(handle);
-    void *predefined;
-
-    if (win == NULL) {
-        return MPI_ERR_WIN;
-    }
-    if (get_predefined(win, keyval, &predefined)) {
-        memcpy(value, &predefined, sizeof(predefined));
-        *flag = 1;
-        return MPI_SUCCESS;
-    }
-    return tp_ampi_attribute_get(&win->attributes, TP_AMPI_WIN, keyval, value, flag);
-}
-TP_MPI_NAME(Win_get_attr);
+TP_AMPI_ATTRIBUTES(TP_AMPI_WIN, Win, MPI_ERR_WIN, tp_ampi_win_find, struct tp_ampi_win,
+                   get_predefined);
 
 /* ---- error handlers ---- */
 
