@@ -19,6 +19,7 @@ struct tp_ampi_type {
     size_t size, align;
     size_t elements; /**< basic ones in an element: a pair has two */
     MPI_Aint lb, ub, true_lb, true_ub;
+    bool lb_set, ub_set; /**< by the program: parts of a struct do not move them */
     MPI_Datatype
         element; /**< the predefined type it consists of; MPI_DATATYPE_NULL: several */
     uint32_t run_count;

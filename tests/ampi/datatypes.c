@@ -217,6 +217,53 @@ test_statuses(void)
 }
 
 static void
+expect_extent(MPI_Datatype *type, MPI_Aint lower, MPI_Aint length)
+{
+    MPI_Aint lb, extent;
+
+    MPI_Type_get_extent(*type, &lb, &extent);
+    EXPECT(lb == lower && extent == length);
+    MPI_Type_free(type);
+}
+
+/* Bounds that the program has set also bound the types made of such a type. */
+static void
+test_bounds(void)
+{
+    int lengths[] = {1, 4, 1};
+    MPI_Aint displs[] = {-3, 0, 6}, behind[] = {0, 8};
+    MPI_Datatype types[] = {MPI_LB, MPI_BYTE, MPI_UB}, short_int, made, copy;
+    MPI_Datatype pair[2];
+
+    MPI_Type_create_struct(3, lengths, displs, types, &made);
+    MPI_Type_contiguous(2, made, &copy);
+    MPI_Type_free(&made);
+    expect_extent(&copy, -3, 18);
+    MPI_Type_create_resized(MPI_INT, 0, 6, &short_int);
+    pair[0] = short_int;
+    pair[1] = MPI_INT;
+    MPI_Type_create_struct(2, (int[]){1, 1}, behind, pair, &made);
+    expect_extent(&made, 0, 6);
+    MPI_Type_dup(short_int, &copy);
+    expect_extent(&copy, 0, 6);
+    MPI_Type_free(&short_int);
+}
+
+/* Names of the standard for types that have two. */
+static void
+test_names(void)
+{
+    char name[MPI_MAX_OBJECT_NAME];
+    int length;
+
+    MPI_Type_get_name(MPI_C_FLOAT_COMPLEX, name, &length);
+    EXPECT(strcmp(name, "MPI_C_COMPLEX") == 0);
+    MPI_Type_get_name(MPI_INTEGER16, name, &length);
+    EXPECT(strcmp(name, "MPI_INTEGER16") == 0);
+    EXPECT(PMPI_Message_f2c(PMPI_Message_c2f(MPI_MESSAGE_NULL)) == MPI_MESSAGE_NULL);
+}
+
+static void
 test_others(void)
 {
     MPI_Comm copy;
@@ -246,6 +293,8 @@ main(int argc, char **argv)
     test_f90();
     test_elements();
     test_statuses();
+    test_bounds();
+    test_names();
     test_others();
     MPI_Finalize();
     return failures != 0;

@@ -39,8 +39,8 @@ extern "C" {
 #define MPI_AINT ((MPI_Datatype)0x0300081a)
 #define MPI_COUNT ((MPI_Datatype)0x0300081b)
 #define MPI_OFFSET ((MPI_Datatype)0x0300081c)
-#define MPI_C_FLOAT_COMPLEX ((MPI_Datatype)0x0300081d)
-#define MPI_C_COMPLEX MPI_C_FLOAT_COMPLEX
+#define MPI_C_COMPLEX ((MPI_Datatype)0x0300081d)
+#define MPI_C_FLOAT_COMPLEX MPI_C_COMPLEX
 #define MPI_C_DOUBLE_COMPLEX ((MPI_Datatype)0x0300101e)
 #define MPI_C_LONG_DOUBLE_COMPLEX ((MPI_Datatype)0x0300201f)
 #define MPI_PACKED ((MPI_Datatype)0x03000120)
@@ -72,6 +72,10 @@ extern "C" {
 #define MPI_REAL8 ((MPI_Datatype)0x0300083a)
 #define MPI_COMPLEX8 ((MPI_Datatype)0x0300083b)
 #define MPI_COMPLEX16 ((MPI_Datatype)0x0300103c)
+#define MPI_INTEGER16 ((MPI_Datatype)0x0300103d)
+/* Bounds in MPI_Type_create_struct(), of MPI 1. */
+#define MPI_LB ((MPI_Datatype)0x0300003e)
+#define MPI_UB ((MPI_Datatype)0x0300003f)
 
 enum telpher_mpi_combiner {
     MPI_COMBINER_NAMED,
@@ -89,7 +93,11 @@ enum telpher_mpi_combiner {
     MPI_COMBINER_RESIZED,
     MPI_COMBINER_F90_INTEGER,
     MPI_COMBINER_F90_REAL,
-    MPI_COMBINER_F90_COMPLEX
+    MPI_COMBINER_F90_COMPLEX,
+    /* of MPI 2, where Fortran's calls of MPI 1 had their own: no type has one */
+    MPI_COMBINER_HVECTOR_INTEGER,
+    MPI_COMBINER_HINDEXED_INTEGER,
+    MPI_COMBINER_STRUCT_INTEGER
 };
 
 #define MPI_ORDER_C 56

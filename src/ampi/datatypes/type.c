@@ -50,7 +50,7 @@
     X(MPI_AINT, 8)                                                                     \
     X(MPI_COUNT, 8)                                                                    \
     X(MPI_OFFSET, 8)                                                                   \
-    X(MPI_C_FLOAT_COMPLEX, 4)                                                          \
+    X(MPI_C_COMPLEX, 4)                                                                \
     X(MPI_C_DOUBLE_COMPLEX, 8)                                                         \
     X(MPI_C_LONG_DOUBLE_COMPLEX, 16)                                                   \
     X(MPI_PACKED, 1)                                                                   \
@@ -72,7 +72,8 @@
     X(MPI_REAL4, 4)                                                                    \
     X(MPI_REAL8, 8)                                                                    \
     X(MPI_COMPLEX8, 4)                                                                 \
-    X(MPI_COMPLEX16, 8)
+    X(MPI_COMPLEX16, 8)                                                                \
+    X(MPI_INTEGER16, 16)
 
 #define SIZE_OF(handle) ((size_t)(((uint32_t)(handle) >> 8) & 0xff))
 #define NUMBER_OF(handle) ((uint32_t)(handle)&0xff)
@@ -123,6 +124,20 @@ define_pair(MPI_Datatype handle, const char *name, size_t align, size_t at,
     type->dense = type->ub == (MPI_Aint)type->size;
 }
 
+/* A bound: a type without bytes. */
+static void
+define_bound(MPI_Datatype handle, const char *name)
+{
+    struct tp_ampi_type *type = &tp_ampi_predefined[NUMBER_OF(handle)];
+
+    define(handle, name, 1);
+    type->run_count = 0;
+    type->elements = 0;
+    type->element = MPI_DATATYPE_NULL;
+    type->lb_set = handle == MPI_LB;
+    type->ub_set = handle == MPI_UB;
+}
+
 static void
 define_all(void)
 {
@@ -131,6 +146,8 @@ define_all(void)
     define_pair(name, #name, align, at, second);
     BASICS(DEFINE)
     PAIRS(DEFINE_PAIR)
+    define_bound(MPI_LB, "MPI_LB");
+    define_bound(MPI_UB, "MPI_UB");
 }
 
 struct tp_ampi_type *
@@ -242,21 +259,53 @@ are_sound(const struct tp_ampi_block *blocks, size_t count)
     return true;
 }
 
+/* What blocks before have given. */
+struct found {
+    bool lb, ub, element;
+};
+
+/* Those of blocks whose program has set them win: MPI-3.1, 4.1.6. */
+static void
+add_bound(MPI_Aint *bound, bool *set, bool *found, MPI_Aint value, bool is_set,
+          bool lower)
+{
+    if (*set && !is_set) {
+        return;
+    }
+    if (!*found || (is_set && !*set)) {
+        *bound = value;
+    } else {
+        *bound = lower ? TP_MIN(*bound, value) : TP_MAX(*bound, value);
+    }
+    *found = true;
+    *set |= is_set;
+}
+
 /* Lower and upper bound, alignment and element of a block's type. */
 static void
-add_bounds(struct tp_ampi_type *type, const struct tp_ampi_block *block, bool is_first)
+add_bounds(struct tp_ampi_type *type, const struct tp_ampi_block *block,
+           struct found *found)
 {
     const struct tp_ampi_type *old = block->type;
     MPI_Aint lb, ub;
 
     (void)find_bounds(block, &lb, &ub); /* which succeeds */
-    type->lb = is_first ? lb : TP_MIN(type->lb, lb);
-    type->ub = is_first ? ub : TP_MAX(type->ub, ub);
+    if (old->handle != MPI_UB) {
+        add_bound(&type->lb, &type->lb_set, &found->lb, lb, old->lb_set, true);
+    }
+    if (old->handle != MPI_LB) {
+        add_bound(&type->ub, &type->ub_set, &found->ub, ub, old->ub_set, false);
+    }
+    if (old->handle == MPI_LB || old->handle == MPI_UB) {
+        return;
+    }
     type->align = TP_MAX(type->align, old->align);
     type->size += block->length * old->size;
     type->elements += block->length * old->elements;
-    type->element =
-        is_first || type->element == old->element ? old->element : MPI_DATATYPE_NULL;
+    type->element = !found->element || type->element == old->element
+                        ? old->element
+                        : MPI_DATATYPE_NULL;
+    found->element = true;
 }
 
 static void
@@ -315,7 +364,7 @@ tp_ampi_type_make(const struct tp_ampi_block *blocks, size_t count,
 {
     struct tp_ampi_type *type;
     size_t runs = count_runs(blocks, count);
-    bool is_first = true;
+    struct found found = {0};
 
     if (!are_sound(blocks, count)) {
         return MPI_ERR_ARG;
@@ -334,11 +383,10 @@ tp_ampi_type_make(const struct tp_ampi_block *blocks, size_t count,
     for (size_t i = 0; i < count; i++) {
         if (blocks[i].length > 0) {
             add_block(type, &blocks[i]);
-            add_bounds(type, &blocks[i], is_first);
-            is_first = false;
+            add_bounds(type, &blocks[i], &found);
         }
     }
-    if (contents->combiner == MPI_COMBINER_STRUCT) { /* as C pads a struct */
+    if (contents->combiner == MPI_COMBINER_STRUCT && !type->ub_set) { /* as C pads */
         MPI_Aint extent = type->ub - type->lb, align = (MPI_Aint)type->align;
 
         type->ub = type->lb + (extent + align - 1) / align * align;

@@ -240,6 +240,7 @@ set_bounds(MPI_Datatype made, MPI_Aint lb, MPI_Aint ub)
     if (type != NULL) {
         type->lb = lb;
         type->ub = ub;
+        type->lb_set = type->ub_set = true;
         type->dense = lb == 0 && ub == (MPI_Aint)type->size && type->true_lb == 0 &&
                       type->run_count == 1;
     }
@@ -284,6 +285,8 @@ PMPI_Type_dup(MPI_Datatype old, MPI_Datatype *ret)
     error = finish(&m, 1, MPI_COMBINER_DUP, NULL, 0, &old, 1, ret);
     if (error == MPI_SUCCESS) {
         (void)set_bounds(*ret, type->lb, type->ub);
+        tp_ampi_type_get(*ret)->lb_set = type->lb_set;
+        tp_ampi_type_get(*ret)->ub_set = type->ub_set;
         tp_ampi_type_get(*ret)->committed = type->committed;
         error = tp_ampi_attributes_copy(&type->attributes, old,
                                         &tp_ampi_type_get(*ret)->attributes);
