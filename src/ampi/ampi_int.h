@@ -128,6 +128,7 @@ struct tp_ampi_comm {
     MPI_Errhandler errhandler;
     char name[MPI_MAX_OBJECT_NAME];
     struct tp_ampi_attribute *attributes;
+    struct tp_ampi_info *info; /**< hints, NULL: none */
     void *topology; /**< NULL: none */
     uint32_t duplicates, duplicated; /**< started; ended, of an intercommunicator */
     uint32_t collectives[2]; /**< calls, blocking and others: tags of their messages */

@@ -57,6 +57,19 @@ int tp_ampi_copy_in_call(const struct tp_ampi_call *call, const void *from,
                          size_t from_count, MPI_Datatype from_type, void *to,
                          size_t to_count, MPI_Datatype to_type);
 
+/** Does a call go on after this error? Lengths that differ are told, but other ranks wait. */
+static inline bool
+tp_ampi_goes_on(int error)
+{
+    return error == MPI_SUCCESS || error == MPI_ERR_TRUNCATE;
+}
+/** The first error of two. */
+static inline int
+tp_ampi_first_error(int first, int second)
+{
+    return first != MPI_SUCCESS ? first : second;
+}
+
 /** Where the block of a rank begins, its number of elements, and their type. */
 char *tp_ampi_side_at(const struct tp_ampi_side *side, int rank);
 size_t tp_ampi_side_count(const struct tp_ampi_side *side, int rank);

@@ -131,6 +131,29 @@ test_aliases(int rank)
                 MPI_Allreduce(other, both, 1, MPI_BYTE, MPI_MAX, MPI_COMM_WORLD));
 }
 
+/* Ranks whose counts differ: those that get less than they want are told. */
+static void
+test_lengths(int rank, int size)
+{
+    int values[3] = {1, 2, 3}, sums[3], all[64];
+
+    if (size == 1) {
+        return;
+    }
+    EXPECT_CODE(rank == 0 ? MPI_SUCCESS : MPI_ERR_TRUNCATE,
+                MPI_Bcast(values, rank == 0 ? 1 : 3, MPI_INT, 0, MPI_COMM_WORLD));
+    EXPECT_CODE(rank == 0 ? MPI_ERR_TRUNCATE : MPI_SUCCESS,
+                MPI_Gather(values, rank == 0 ? 2 : 1, MPI_INT, all, 2, MPI_INT, 0,
+                           MPI_COMM_WORLD));
+    if (MPI_Allreduce(values, sums, rank == 0 ? 1 : 3, MPI_INT, MPI_SUM,
+                      MPI_COMM_WORLD) == MPI_SUCCESS &&
+        rank == 0) {
+        fprintf(stderr, "an allreduce of 1 and 3 elements succeeds: FAILED\n");
+        failures++;
+    }
+    EXPECT_CODE(MPI_SUCCESS, MPI_Barrier(MPI_COMM_WORLD));
+}
+
 /* Accesses outside of epochs, and epochs within others. */
 static void
 test_epochs(int rank)
@@ -201,6 +224,7 @@ main(int argc, char **argv)
     test_null_results();
     test_keyvals();
     test_aliases(rank);
+    test_lengths(rank, size);
     test_epochs(rank);
     test_strange_group(rank);
     test_prefix_once(size);

@@ -184,6 +184,13 @@ test_info(void)
     MPI_Info_free(&info);
     EXPECT(info == MPI_INFO_NULL);
     MPI_Comm_get_info(comm, &info);
+    MPI_Info_get(info, "wdir", MPI_MAX_INFO_VAL, value, &flag);
+    EXPECT(flag);
+    MPI_Info_free(&info);
+    MPI_Comm_set_info(comm, second);
+    MPI_Comm_get_info(comm, &info);
+    MPI_Info_get(info, "host", MPI_MAX_INFO_VAL, value, &flag);
+    EXPECT(flag && strcmp(value, "node1") == 0);
     MPI_Info_free(&info);
     MPI_Info_free(&second);
     MPI_Comm_free(&comm);

@@ -17,6 +17,16 @@
  * Recursive doubling. If the number of ranks is no power of 2, the first pairs fold their odd
  * rank into the even one, which afterwards tells it the result.
  */
+/* Combines with what was received. @param error  of the receive */
+static int
+combine_after(const struct tp_ampi_call *call, struct tp_ampi_sum *sum, int error,
+              bool is_lower)
+{
+    return tp_ampi_goes_on(error)
+               ? tp_ampi_first_error(error, tp_ampi_sum_combine(call, sum, is_lower))
+               : error;
+}
+
 static int
 double_up(const struct tp_ampi_call *call, struct tp_ampi_sum *sum)
 {
@@ -36,22 +46,18 @@ double_up(const struct tp_ampi_call *call, struct tp_ampi_sum *sum)
                                   comm->rank - 1, call->tag, MPI_STATUS_IGNORE);
     }
     if (comm->rank < 2 * extra) {
-        error = tp_ampi_sum_recv(call, sum, comm->rank + 1);
-        if (error == MPI_SUCCESS) {
-            error = tp_ampi_sum_combine(call, sum, false);
-        }
+        error = combine_after(call, sum, tp_ampi_sum_recv(call, sum, comm->rank + 1),
+                              false);
     }
     self = comm->rank < 2 * extra ? comm->rank / 2 : comm->rank - extra;
-    for (int step = 1; step < power && error == MPI_SUCCESS; step *= 2) {
+    for (int step = 1; step < power && tp_ampi_goes_on(error); step *= 2) {
         int other = self ^ step, peer = other < extra ? 2 * other : other + extra;
+        int now = tp_ampi_sum_exchange(call, sum, peer);
 
-        error = tp_ampi_sum_exchange(call, sum, peer);
-        if (error == MPI_SUCCESS) {
-            error = tp_ampi_sum_combine(call, sum, other < self);
-        }
+        error = tp_ampi_first_error(error, combine_after(call, sum, now, other < self));
     }
-    if (error == MPI_SUCCESS && comm->rank < 2 * extra) {
-        error = tp_ampi_sum_send(call, sum, comm->rank + 1);
+    if (tp_ampi_goes_on(error) && comm->rank < 2 * extra) {
+        error = tp_ampi_first_error(error, tp_ampi_sum_send(call, sum, comm->rank + 1));
     }
     return error;
 }

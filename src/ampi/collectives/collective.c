@@ -165,10 +165,11 @@ tp_ampi_run_bcast(const struct tp_ampi_call *call)
                              (comm->rank - step + comm->size) % comm->size, call->tag,
                              MPI_STATUS_IGNORE);
     }
-    for (step /= 2; step > 0 && error == MPI_SUCCESS; step /= 2) {
+    for (step /= 2; step > 0 && tp_ampi_goes_on(error); step /= 2) {
         if (self + step < comm->size) {
-            error = tp_ampi_send(call->comm, true, in->at, in->count, in->type,
-                                 (comm->rank + step) % comm->size, call->tag);
+            error = tp_ampi_first_error(
+                error, tp_ampi_send(call->comm, true, in->at, in->count, in->type,
+                                    (comm->rank + step) % comm->size, call->tag));
         }
     }
     return error;
@@ -250,15 +251,17 @@ tp_ampi_run_allgather(const struct tp_ampi_call *call)
                                      call->out.type, tp_ampi_side_at(in, comm->rank),
                                      tp_ampi_side_count(in, comm->rank), in->type);
     }
-    for (int step = 0; step < comm->size - 1 && error == MPI_SUCCESS; step++) {
+    for (int step = 0; step < comm->size - 1 && tp_ampi_goes_on(error); step++) {
         int give = (comm->rank - step + comm->size) % comm->size;
         int take = (comm->rank - step - 1 + comm->size) % comm->size;
 
-        error =
+        int now =
             tp_ampi_sendrecv(call->comm, true, tp_ampi_side_at(in, give),
                              tp_ampi_side_count(in, give), in->type, next, call->tag,
                              tp_ampi_side_at(in, take), tp_ampi_side_count(in, take),
                              in->type, before, call->tag, MPI_STATUS_IGNORE);
+
+        error = tp_ampi_first_error(error, now);
     }
     return error;
 }

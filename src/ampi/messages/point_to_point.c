@@ -37,10 +37,25 @@ tp_ampi_check(MPI_Comm handle, const void *buf, int count, MPI_Datatype type, in
     return MPI_SUCCESS;
 }
 
+/* Has a collective call received less than it wants? */
+static bool
+is_short(int error, const struct tp_ampi_request *req)
+{
+    return req->lane == TP_AMPI_LANE_COLLECTIVE && error == MPI_SUCCESS &&
+           req->kind == TP_AMPI_RECV_REQUEST && req->got < req->cap &&
+           req->peer != MPI_PROC_NULL;
+}
+
 int
 tp_ampi_request_report(struct tp_ampi_comm *comm, int error,
                        const struct tp_ampi_request *req)
 {
+    if (tp_unlikely(is_short(error, req))) {
+        return tp_ampi_error(comm, MPI_ERR_TRUNCATE,
+                             "rank %d sent %zu bytes, where %zu are expected: counts "
+                             "or types of the ranks differ",
+                             req->source, req->got, req->cap);
+    }
     if (tp_likely(error == MPI_SUCCESS)) {
         return error;
     }

@@ -87,6 +87,7 @@ tp_ampi_comm_unref(struct tp_ampi_comm *comm)
         }
         tp_ampi_errhandler_unref(comm->errhandler);
         tp_ampi_topology_unref(comm->topology);
+        tp_ampi_info_destroy(comm->info);
         tp_ampi_routes_free(comm);
         if (comm->peers != comm->group) {
             tp_ampi_group_unref(comm->peers);
@@ -560,8 +561,9 @@ TP_MPI_NAME(Comm_dup);
 int
 PMPI_Comm_dup_with_info(MPI_Comm handle, MPI_Info info, MPI_Comm *ret)
 {
-    (void)info; /* there is no hint that matters here */
-    return PMPI_Comm_dup(handle, ret);
+    int error = PMPI_Comm_dup(handle, ret);
+
+    return error == MPI_SUCCESS ? PMPI_Comm_set_info(*ret, info) : error;
 }
 TP_MPI_NAME(Comm_dup_with_info);
 
@@ -702,6 +704,9 @@ int
 PMPI_Comm_split_type(MPI_Comm comm, int type, int key, MPI_Info info, MPI_Comm *ret)
 {
     (void)info;
+    if (ret == NULL) {
+        return tp_ampi_refuse_null();
+    }
     if (type != MPI_COMM_TYPE_SHARED && type != MPI_UNDEFINED) {
         return tp_ampi_error(tp_ampi_comm_get(comm), MPI_ERR_ARG, "there is no type %d",
                              type);
@@ -765,25 +770,28 @@ PMPI_Comm_disconnect(MPI_Comm *handle)
 }
 TP_MPI_NAME(Comm_disconnect);
 
-/* Hints that an implementation does not know are ignored: MPI-3.1, 6.4.4. */
+/* Hints are kept for MPI_Comm_get_info; none changes what messages do. */
 int
 PMPI_Comm_set_info(MPI_Comm handle, MPI_Info info)
 {
-    (void)info;
-    return tp_ampi_comm_find(handle) != NULL ? MPI_SUCCESS : MPI_ERR_COMM;
+    struct tp_ampi_comm *comm = tp_ampi_comm_find(handle);
+
+    return comm == NULL ? MPI_ERR_COMM
+                        : tp_ampi_error(comm, tp_ampi_info_replace(&comm->info, info),
+                                        "no memory for hints");
 }
 TP_MPI_NAME(Comm_set_info);
 
 int
 PMPI_Comm_get_info(MPI_Comm handle, MPI_Info *ret)
 {
+    struct tp_ampi_comm *comm = tp_ampi_comm_find(handle);
+
     if (ret == NULL) {
         return tp_ampi_refuse_null();
     }
     *ret = MPI_INFO_NULL;
-    return tp_ampi_comm_find(handle) != NULL
-               ? tp_ampi_info_give(tp_ampi_info_create(), ret)
-               : MPI_ERR_COMM;
+    return comm == NULL ? MPI_ERR_COMM : tp_ampi_info_give_copy(comm->info, ret);
 }
 TP_MPI_NAME(Comm_get_info);
 

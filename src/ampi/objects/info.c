@@ -52,6 +52,27 @@ tp_ampi_info_dup(const struct tp_ampi_info *info)
     return copy;
 }
 
+int
+tp_ampi_info_replace(struct tp_ampi_info **at, MPI_Info handle)
+{
+    const struct tp_ampi_info *info = tp_ampi_info_get(handle);
+    struct tp_ampi_info *copy = info != NULL ? tp_ampi_info_dup(info) : NULL;
+
+    if (info == NULL || copy == NULL) {
+        return info == NULL ? MPI_SUCCESS : MPI_ERR_NO_MEM;
+    }
+    tp_ampi_info_destroy(*at);
+    *at = copy;
+    return MPI_SUCCESS;
+}
+
+int
+tp_ampi_info_give_copy(const struct tp_ampi_info *info, MPI_Info *ret)
+{
+    return tp_ampi_info_give(
+        info != NULL ? tp_ampi_info_dup(info) : tp_ampi_info_create(), ret);
+}
+
 static struct entry *
 locate(const struct tp_ampi_info *info, const char *key)
 {

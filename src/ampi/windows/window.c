@@ -252,7 +252,6 @@ destroy(struct tp_ampi_win *win)
 static int
 prepare(struct tp_ampi_comm *comm, struct tp_ampi_win *win, MPI_Info info)
 {
-    const struct tp_ampi_info *hints = tp_ampi_info_get(info);
     int error;
 
     tp_list_init(&win->attached);
@@ -268,9 +267,7 @@ prepare(struct tp_ampi_comm *comm, struct tp_ampi_win *win, MPI_Info info)
     (void)strcpy(win->comm->name, "a window");
     win->handle = tp_ampi_handle_create(TP_AMPI_WIN, win);
     win->parts = tp_alloc_array((size_t)comm->size, sizeof(*win->parts), "MPI window");
-    if (hints != NULL) {
-        win->info = tp_ampi_info_dup(hints);
-    }
+    (void)tp_ampi_info_replace(&win->info, info);
     win->comm->mail[0]->window = win;
     return win->handle != 0 && win->parts != NULL ? MPI_SUCCESS : MPI_ERR_NO_MEM;
 }

@@ -73,18 +73,10 @@ int
 PMPI_Win_set_info(MPI_Win handle, MPI_Info info)
 {
     struct tp_ampi_win *win = tp_ampi_win_find(handle);
-    struct tp_ampi_info *hints = tp_ampi_info_get(info), *copy;
 
-    if (win == NULL || hints == NULL) {
-        return win == NULL ? MPI_ERR_WIN : MPI_SUCCESS;
-    }
-    copy = tp_ampi_info_dup(hints);
-    if (copy == NULL) {
-        return tp_ampi_win_error(win, MPI_ERR_NO_MEM, "no memory for hints");
-    }
-    tp_ampi_info_destroy(win->info);
-    win->info = copy;
-    return MPI_SUCCESS;
+    return win == NULL ? MPI_ERR_WIN
+                       : tp_ampi_win_error(win, tp_ampi_info_replace(&win->info, info),
+                                           "no memory for hints");
 }
 TP_MPI_NAME(Win_set_info);
 
@@ -92,15 +84,8 @@ int
 PMPI_Win_get_info(MPI_Win handle, MPI_Info *ret)
 {
     struct tp_ampi_win *win = tp_ampi_win_find(handle);
-    struct tp_ampi_info *copy;
 
-    if (win == NULL) {
-        return MPI_ERR_WIN;
-    }
-    copy = win->info != NULL ? tp_ampi_info_dup(win->info) : tp_ampi_info_create();
-    return tp_ampi_win_error(
-        win, copy != NULL ? tp_ampi_info_give(copy, ret) : MPI_ERR_NO_MEM,
-        "no memory for hints");
+    return win == NULL ? MPI_ERR_WIN : tp_ampi_info_give_copy(win->info, ret);
 }
 TP_MPI_NAME(Win_get_info);
 
