@@ -131,7 +131,7 @@ test_aliases(int rank)
                 MPI_Allreduce(other, both, 1, MPI_BYTE, MPI_MAX, MPI_COMM_WORLD));
 }
 
-/* Ranks whose counts differ: those that get less than they want are told. */
+/* Ranks whose counts differ: those that receive less than they want get an error. */
 static void
 test_lengths(int rank, int size)
 {

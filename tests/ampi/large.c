@@ -141,7 +141,7 @@ test_vectors(void)
     free(counts);
 }
 
-/* Numbers that no call of this library takes, are told. */
+/* Numbers that no call of this library takes get an error. */
 static void
 test_refusals(void)
 {

@@ -259,7 +259,7 @@ are_sound(const struct tp_ampi_block *blocks, size_t count)
     return true;
 }
 
-/* What blocks before have given. */
+/* Bounds and element that earlier blocks have given. */
 struct found {
     bool lb, ub, element;
 };

@@ -104,7 +104,7 @@ tp_ampi_keyval_free(enum tp_ampi_kind kind, int *keyval)
 
 /* ---- lists ---- */
 
-/* What C or Fortran sees of an attribute: MPI-3.1, 17.2.7. */
+/* The value of an attribute as C or Fortran gets it: MPI-3.1, 17.2.7. */
 static void *
 value_for(struct tp_ampi_attribute *attribute, bool fortran)
 {
