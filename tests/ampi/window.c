@@ -166,6 +166,44 @@ test_accumulate(int count)
 }
 
 /* Tickets are given once each; a counter under an exclusive lock loses nothing. */
+/* Pairs that have a gap, in a type that has more: every second of six. */
+static void
+test_pairs(MPI_Datatype pair, size_t step, size_t index_at)
+{
+    char *part = calloc(6, step), *out = calloc(6, step), *old = calloc(6, step);
+    int one = 1, low = 7;
+    MPI_Datatype second;
+    MPI_Win win;
+
+    MPI_Type_vector(3, 1, 2, pair, &second);
+    MPI_Type_commit(&second);
+    for (size_t i = 0; i < 6; i++) {
+        memcpy(out + i * step + index_at, &one, sizeof(one)); /* values are 0 */
+        memcpy(part + i * step + index_at, &low, sizeof(low));
+    }
+    MPI_Win_create(part, (MPI_Aint)(6 * step), (int)step, MPI_INFO_NULL, MPI_COMM_WORLD,
+                   &win);
+    MPI_Win_fence(0, win);
+    if (rank == 0) {
+        MPI_Get_accumulate(out, 1, second, old, 1, second, after, 0, 1, second,
+                           MPI_MINLOC, win);
+    }
+    MPI_Win_fence(0, win);
+    for (size_t i = 0; i < 6; i++) {
+        int changed = before == 0 && i % 2 == 0;
+
+        memcpy(&one, part + i * step + index_at, sizeof(one));
+        memcpy(&low, old + i * step + index_at, sizeof(low));
+        expect(one == (changed ? 1 : 7), "accumulate of pairs with gaps", (int)i);
+        expect(low == (rank == 0 && i % 2 == 0 ? 7 : 0), "pairs before", (int)i);
+    }
+    MPI_Win_free(&win);
+    MPI_Type_free(&second);
+    free(old);
+    free(out);
+    free(part);
+}
+
 static void
 test_locks(void)
 {
@@ -415,6 +453,9 @@ main(int argc, char **argv)
     test_types(7001);
     test_accumulate(1);
     test_accumulate(9001);
+    test_pairs(MPI_DOUBLE_INT, 16, 8);
+    test_pairs(MPI_SHORT_INT, 8, 4);
+    test_pairs(MPI_LONG_DOUBLE_INT, 32, 16);
     test_locks();
     test_groups();
     test_requests();

@@ -450,6 +450,9 @@ set_element(struct job *job, const struct tp_ampi_type *type)
 {
     const struct tp_ampi_type *element = tp_ampi_type_get(type->element);
 
+    if (job->unit != 0) {
+        return MPI_SUCCESS; /* widen() has set it */
+    }
     job->unit = 1;
     if (job->wish == TP_AMPI_PUT || job->wish == TP_AMPI_GET || type->size == 0) {
         return MPI_SUCCESS;
@@ -511,6 +514,95 @@ prepare(struct job *job, const struct side *out, const struct side *in,
                                    "the data of origin and target do not match");
 }
 
+/* ---- operations on pairs with gaps ---- */
+
+static bool
+is_of_pairs(const struct side *side)
+{
+    const struct tp_ampi_type *type =
+                                  side != NULL ? tp_ampi_type_get(side->type) : NULL,
+                              *element;
+
+    element = type != NULL ? tp_ampi_type_get(type->element) : NULL;
+    return element != NULL && type != element && !element->dense;
+}
+
+/* A type of the same elements, each of which has all bytes of its extent. */
+static int
+make_wide(const struct tp_ampi_type *type, const struct tp_ampi_type *element,
+          MPI_Datatype *ret)
+{
+    const MPI_Datatype byte = MPI_BYTE;
+    const struct tp_ampi_contents contents = {
+        .combiner = MPI_COMBINER_CONTIGUOUS, .types = &byte, .type_count = 1};
+    size_t count = type->size / element->size, used = 0;
+    struct tp_ampi_block *blocks = tp_alloc_array(count, sizeof(blocks[0]), "MPI type");
+    struct tp_ampi_type *made = NULL;
+    const struct tp_ampi_run *run = type->runs;
+    int error = MPI_ERR_NO_MEM;
+
+    for (size_t i = 0; blocks != NULL && i < count; i++) {
+        blocks[i] = (struct tp_ampi_block){
+            run->at + (MPI_Aint)used - element->runs[0].at,
+            (size_t)(element->ub - element->lb), tp_ampi_type_get(byte)};
+        used += element->size;
+        while (run < type->runs + type->run_count && used >= run->len) {
+            used -= run->len;
+            run++;
+        }
+    }
+    if (blocks != NULL) {
+        error = tp_ampi_type_make(blocks, count, &contents, &made);
+    }
+    tp_free(blocks);
+    error = tp_ampi_type_give(made, error, ret);
+    if (error == MPI_SUCCESS) {
+        made->committed = true;
+        made->dense = false;
+        made->lb = type->lb;
+        made->ub = type->ub;
+    }
+    return error;
+}
+
+/*
+ * An operation takes pairs as C has them. Where types of pairs with gaps leave these out, both sides
+ * get types with them. @param made  to be dropped; MPI_DATATYPE_NULL: none
+ */
+static int
+widen(struct job *job, struct side *sides[3], MPI_Datatype made[3])
+{
+    const struct tp_ampi_type *element;
+    int error = MPI_SUCCESS;
+
+    element = tp_ampi_type_get(sides[0]->type);
+    element = element != NULL ? tp_ampi_type_get(element->element) : NULL;
+    for (int i = 0; i < 3 && error == MPI_SUCCESS; i++) {
+        const struct tp_ampi_type *type =
+            sides[i] != NULL ? tp_ampi_type_get(sides[i]->type) : NULL;
+
+        if (sides[i] == NULL) {
+            continue;
+        }
+        if (type == NULL || !type->committed || element == NULL ||
+            type->element != element->handle ||
+            !tp_ampi_op_fits(job->op, element->handle)) {
+            return tp_ampi_win_error(
+                job->win, MPI_ERR_TYPE,
+                "the types are of different elements, or operation "
+                "%#x does not take them",
+                job->op);
+        }
+        error = make_wide(type, element, &made[i]);
+        sides[i]->type = made[i];
+    }
+    if (error == MPI_SUCCESS) {
+        job->element = element->handle;
+        job->unit = (size_t)(element->ub - element->lb);
+    }
+    return error;
+}
+
 static int
 execute(struct job *job, const struct side *out, const struct side *in,
         const struct side *there, MPI_Aint disp)
@@ -568,6 +660,40 @@ may_access(const struct tp_ampi_win *win, int target)
                 MPI_UNDEFINED);
 }
 
+/* Executes with wide types, where there are some. */
+static int
+execute_wide(struct job *job, const struct side *out, const struct side *in,
+             const struct side *there, MPI_Aint disp)
+{
+    bool combines = job->wish == TP_AMPI_ACCUMULATE || job->wish == TP_AMPI_FETCH;
+    struct side copies[3] = {*there};
+    struct side *sides[3] = {&copies[0], NULL, NULL};
+    MPI_Datatype made[3] = {MPI_DATATYPE_NULL, MPI_DATATYPE_NULL, MPI_DATATYPE_NULL};
+    int error;
+
+    if (!combines || !(is_of_pairs(out) || is_of_pairs(in) || is_of_pairs(there))) {
+        return execute(job, out, in, there, disp);
+    }
+    if (out != NULL) {
+        copies[1] = *out;
+        sides[1] = &copies[1];
+    }
+    if (in != NULL) {
+        copies[2] = *in;
+        sides[2] = &copies[2];
+    }
+    error = widen(job, sides, made);
+    if (error == MPI_SUCCESS) {
+        error = execute(job, sides[1], sides[2], sides[0], disp);
+    }
+    for (int i = 0; i < 3; i++) {
+        if (made[i] != MPI_DATATYPE_NULL) {
+            tp_ampi_type_unref(made[i]);
+        }
+    }
+    return error;
+}
+
 /* Starts an access. @param out, in  what the origin sends and receives, or NULL */
 static int
 begin(MPI_Win handle, enum tp_ampi_wish wish, const struct side *out,
@@ -600,7 +726,7 @@ begin(MPI_Win handle, enum tp_ampi_wish wish, const struct side *out,
     }
     if (error == MPI_SUCCESS && target != MPI_PROC_NULL &&
         !(wish == TP_AMPI_ACCUMULATE && op == MPI_NO_OP)) {
-        error = execute(&job, out, in, &there, disp);
+        error = execute_wide(&job, out, in, &there, disp);
     }
     if (job.request != NULL) {
         tp_ampi_request_part(job.request, error);
