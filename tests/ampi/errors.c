@@ -151,6 +151,8 @@ test_lengths(int rank, int size)
         fprintf(stderr, "an allreduce of 1 and 3 elements succeeds: FAILED\n");
         failures++;
     }
+    EXPECT_CODE(MPI_ERR_TRUNCATE, MPI_Allgather(values, rank == 0 ? 1 : 2, MPI_INT, all,
+                                                2, MPI_INT, MPI_COMM_WORLD));
     EXPECT_CODE(MPI_SUCCESS, MPI_Barrier(MPI_COMM_WORLD));
 }
 

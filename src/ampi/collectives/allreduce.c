@@ -22,6 +22,7 @@ static int
 combine_after(const struct tp_ampi_call *call, struct tp_ampi_sum *sum, int error,
               bool is_lower)
 {
+    sum->spoilt |= error != MPI_SUCCESS;
     return tp_ampi_goes_on(error)
                ? tp_ampi_first_error(error, tp_ampi_sum_combine(call, sum, is_lower))
                : error;

@@ -68,9 +68,14 @@ tp_ampi_copy_in_call(const struct tp_ampi_call *call, const void *from,
                      size_t from_count, MPI_Datatype from_type, void *to,
                      size_t to_count, MPI_Datatype to_type)
 {
-    size_t len = TP_MIN(tp_ampi_type_size(from_type) * from_count,
-                        tp_ampi_type_size(to_type) * to_count);
+    size_t own = tp_ampi_type_size(from_type) * from_count;
+    size_t wanted = tp_ampi_type_size(to_type) * to_count, len = TP_MIN(own, wanted);
 
+    if (own != wanted) {
+        return tp_ampi_error(call->comm, MPI_ERR_TRUNCATE,
+                             "%s: the rank sends %zu bytes to itself, and receives %zu",
+                             call->name, own, wanted);
+    }
     if (!call->device) {
         return tp_ampi_copy(from, from_count, from_type, to, to_count, to_type);
     }
@@ -156,6 +161,7 @@ tp_ampi_run_bcast(const struct tp_ampi_call *call)
     const struct tp_ampi_side *in = &call->in;
     int self = (comm->rank - call->root + comm->size) % comm->size, step = 1;
     int error = MPI_SUCCESS;
+    bool spoilt;
 
     while (step < comm->size && (self & step) == 0) {
         step *= 2;
@@ -165,11 +171,13 @@ tp_ampi_run_bcast(const struct tp_ampi_call *call)
                              (comm->rank - step + comm->size) % comm->size, call->tag,
                              MPI_STATUS_IGNORE);
     }
+    spoilt = error != MPI_SUCCESS;
     for (step /= 2; step > 0 && tp_ampi_goes_on(error); step /= 2) {
         if (self + step < comm->size) {
             error = tp_ampi_first_error(
-                error, tp_ampi_send(call->comm, true, in->at, in->count, in->type,
-                                    (comm->rank + step) % comm->size, call->tag));
+                error,
+                tp_ampi_send(call->comm, true, in->at, spoilt ? 0 : in->count, in->type,
+                             (comm->rank + step) % comm->size, call->tag));
         }
     }
     return error;
@@ -245,22 +253,25 @@ tp_ampi_run_allgather(const struct tp_ampi_call *call)
     const struct tp_ampi_side *in = &call->in;
     int next = (comm->rank + 1) % comm->size, error = MPI_SUCCESS;
     int before = (comm->rank - 1 + comm->size) % comm->size;
+    bool spoilt;
 
     if (call->out.at != MPI_IN_PLACE) {
         error = tp_ampi_copy_in_call(call, call->out.at, call->out.count,
                                      call->out.type, tp_ampi_side_at(in, comm->rank),
                                      tp_ampi_side_count(in, comm->rank), in->type);
     }
+    spoilt = error != MPI_SUCCESS;
     for (int step = 0; step < comm->size - 1 && tp_ampi_goes_on(error); step++) {
         int give = (comm->rank - step + comm->size) % comm->size;
         int take = (comm->rank - step - 1 + comm->size) % comm->size;
 
-        int now =
-            tp_ampi_sendrecv(call->comm, true, tp_ampi_side_at(in, give),
-                             tp_ampi_side_count(in, give), in->type, next, call->tag,
-                             tp_ampi_side_at(in, take), tp_ampi_side_count(in, take),
-                             in->type, before, call->tag, MPI_STATUS_IGNORE);
+        int now = tp_ampi_sendrecv(call->comm, true, tp_ampi_side_at(in, give),
+                                   spoilt ? 0 : tp_ampi_side_count(in, give), in->type,
+                                   next, call->tag, tp_ampi_side_at(in, take),
+                                   tp_ampi_side_count(in, take), in->type, before,
+                                   call->tag, MPI_STATUS_IGNORE);
 
+        spoilt = now != MPI_SUCCESS;
         error = tp_ampi_first_error(error, now);
     }
     return error;

@@ -107,16 +107,16 @@ static bool
 is_aliased(const struct tp_ampi_call *call, int out_ranks, int in_ranks)
 {
     const struct tp_ampi_side *out = &call->out, *in = &call->in;
-    bool reduces = call->op != MPI_OP_NULL;
+    bool gathers =
+        call->run == tp_ampi_run_gather || call->run == tp_ampi_run_allgather;
 
-    if (call->comm->local != NULL || out->at == NULL || !is_used(in, in_ranks) ||
-        (!reduces && !is_used(out, out_ranks)) ||
-        (call->run == tp_ampi_run_reduce && !is_root(call->comm, call->root))) {
+    if (out->at != in->at && !(gathers && in_ranks > 0 &&
+                               out->at == tp_ampi_side_at(in, call->comm->rank))) {
         return false;
     }
-    return out->at == in->at ||
-           ((call->run == tp_ampi_run_gather || call->run == tp_ampi_run_allgather) &&
-            out->at == tp_ampi_side_at(in, call->comm->rank));
+    return call->comm->local == NULL && out->at != NULL && is_used(in, in_ranks) &&
+           (call->op != MPI_OP_NULL || is_used(out, out_ranks)) &&
+           (call->run != tp_ampi_run_reduce || is_root(call->comm, call->root));
 }
 
 /* Not all ranks use the receive buffer of a reduction, nor both sides between two groups. */

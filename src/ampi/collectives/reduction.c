@@ -49,6 +49,7 @@ tp_ampi_sum_init(struct tp_ampi_sum *sum, const struct tp_ampi_call *call, size_
     sum->other = NULL;
     sum->value_block = sum->other_block = NULL;
     sum->count = count;
+    sum->spoilt = false;
     sum->type = call->in.type;
 }
 
@@ -80,8 +81,8 @@ reserve(const struct tp_ampi_call *call, struct tp_ampi_sum *sum)
 int
 tp_ampi_sum_send(const struct tp_ampi_call *call, const struct tp_ampi_sum *sum, int to)
 {
-    return tp_ampi_send(call->comm, true, sum->at, sum->count, sum->type, to,
-                        call->tag);
+    return tp_ampi_send(call->comm, true, sum->at, sum->spoilt ? 0 : sum->count,
+                        sum->type, to, call->tag);
 }
 
 int
@@ -97,9 +98,10 @@ int
 tp_ampi_sum_exchange(const struct tp_ampi_call *call, struct tp_ampi_sum *sum, int peer)
 {
     return reserve(call, sum)
-               ? tp_ampi_sendrecv(call->comm, true, sum->at, sum->count, sum->type,
-                                  peer, call->tag, sum->other, sum->count, sum->type,
-                                  peer, call->tag, MPI_STATUS_IGNORE)
+               ? tp_ampi_sendrecv(call->comm, true, sum->at,
+                                  sum->spoilt ? 0 : sum->count, sum->type, peer,
+                                  call->tag, sum->other, sum->count, sum->type, peer,
+                                  call->tag, MPI_STATUS_IGNORE)
                : MPI_ERR_NO_MEM;
 }
 

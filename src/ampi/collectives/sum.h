@@ -12,6 +12,7 @@ struct tp_ampi_sum {
     char *value, *other; /**< NULL: no memory taken yet */
     void *value_block, *other_block; /**< NULL: the program's, or none */
     size_t count;
+    bool spoilt; /**< by an operand of another length: no element is sent */
     MPI_Datatype type;
     _Alignas(16) char small[TP_AMPI_SUM_SMALL]; /**< memory of a small `other` */
 };
