@@ -402,6 +402,28 @@ take_signal(int sig)
     taken_signal = sig;
 }
 
+static pid_t parent; /* the process that called MPI_Comm_spawn */
+
+/* The signal also comes when the thread that called it ends. */
+static void
+take_parent_death(int sig)
+{
+    (void)sig;
+    if (getppid() != parent) {
+        taken_signal = SIGTERM;
+    }
+}
+
+static void
+end_with_parent(void)
+{
+    struct sigaction take = {.sa_handler = take_parent_death};
+
+    parent = getppid();
+    sigaction(SIGUSR1, &take, NULL);
+    prctl(PR_SET_PDEATHSIG, SIGUSR1);
+}
+
 static void
 set_signals(void)
 {
@@ -731,8 +753,8 @@ command_launch(int argc, char **argv)
     if (code >= 0) {
         return code;
     }
-    if (getenv(PARENT) != NULL) { /* the process that called MPI_Comm_spawn */
-        prctl(PR_SET_PDEATHSIG, SIGTERM);
+    if (getenv(PARENT) != NULL) {
+        end_with_parent();
     }
     return launch(&o);
 }

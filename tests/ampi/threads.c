@@ -60,16 +60,66 @@ wait_idle(void)
     }
 }
 
+struct spawn {
+    char *program;
+    MPI_Comm children;
+};
+
+static void *
+spawn(void *arg)
+{
+    struct spawn *s = arg;
+
+    MPI_Comm_spawn(s->program, MPI_ARGV_NULL, 1, MPI_INFO_NULL, 0, MPI_COMM_SELF,
+                   &s->children, MPI_ERRCODES_IGNORE);
+    return NULL;
+}
+
+/* A job that a thread has started goes on after the thread's end. */
+static void
+test_spawn(char *program)
+{
+    struct spawn s = {program, MPI_COMM_NULL};
+    int answer = 0;
+    pthread_t thread;
+
+    pthread_create(&thread, NULL, spawn, &s);
+    pthread_join(thread, NULL);
+    (void)usleep(100000); /* the launcher would end the job meanwhile */
+    MPI_Send(&rank, 1, MPI_INT, 0, 0, s.children);
+    MPI_Recv(&answer, 1, MPI_INT, 0, 0, s.children, MPI_STATUS_IGNORE);
+    failures += answer != rank + 1;
+    MPI_Comm_disconnect(&s.children);
+}
+
+static int
+answer_parent(MPI_Comm parent)
+{
+    int value = 0;
+
+    MPI_Recv(&value, 1, MPI_INT, 0, 0, parent, MPI_STATUS_IGNORE);
+    value++;
+    MPI_Send(&value, 1, MPI_INT, 0, 0, parent);
+    MPI_Comm_disconnect(&parent);
+    MPI_Finalize();
+    return 0;
+}
+
 int
 main(int argc, char **argv)
 {
     pthread_t threads[THREADS];
     int tags[THREADS], level, all = 0;
+    MPI_Comm parent;
 
     MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &level);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     failures += level != MPI_THREAD_MULTIPLE;
+    MPI_Comm_get_parent(&parent);
+    if (parent != MPI_COMM_NULL) {
+        return answer_parent(parent);
+    }
     for (int i = 0; i < THREADS; i++) {
         tags[i] = i;
         pthread_create(&threads[i], NULL, exchange, &tags[i]);
@@ -78,6 +128,7 @@ main(int argc, char **argv)
         pthread_join(threads[i], NULL);
     }
     wait_idle();
+    test_spawn(argv[0]);
     MPI_Allreduce(&failures, &all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
     MPI_Finalize();
     return all != 0;

@@ -703,7 +703,8 @@ TP_MPI_NAME(Comm_split);
 int
 PMPI_Comm_split_type(MPI_Comm comm, int type, int key, MPI_Info info, MPI_Comm *ret)
 {
-    (void)info;
+    int error;
+
     if (ret == NULL) {
         return tp_ampi_refuse_null();
     }
@@ -711,8 +712,11 @@ PMPI_Comm_split_type(MPI_Comm comm, int type, int key, MPI_Info info, MPI_Comm *
         return tp_ampi_error(tp_ampi_comm_get(comm), MPI_ERR_ARG, "there is no type %d",
                              type);
     }
-    return PMPI_Comm_split(comm, type == MPI_UNDEFINED ? type : machine_color(), key,
-                           ret);
+    error =
+        PMPI_Comm_split(comm, type == MPI_UNDEFINED ? type : machine_color(), key, ret);
+    return error == MPI_SUCCESS && *ret != MPI_COMM_NULL
+               ? PMPI_Comm_set_info(*ret, info)
+               : error;
 }
 TP_MPI_NAME(Comm_split_type);
 
