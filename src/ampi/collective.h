@@ -57,8 +57,8 @@ int tp_ampi_copy_in_call(const struct tp_ampi_call *call, const void *from,
                          size_t from_count, MPI_Datatype from_type, void *to,
                          size_t to_count, MPI_Datatype to_type);
 
-/** Does a call go on after this error? Other ranks wait for one whose length differs. What it
- *  passes on has no element then, so that they get the error, too. */
+/** Does a call go on after this error? Other ranks wait for one whose length differs. Messages
+ *  to these have no elements then, so that they get the error, too. */
 static inline bool
 tp_ampi_goes_on(int error)
 {

@@ -17,6 +17,8 @@ struct tp_ampi_op {
 
 /** @return whether the operation exists, and takes elements of this type */
 bool tp_ampi_op_fits(MPI_Op op, MPI_Datatype type);
+/** The same for a reduction, to which a byte is no number. */
+bool tp_ampi_op_reduces(MPI_Op op, MPI_Datatype type);
 bool tp_ampi_op_commutes(MPI_Op op);
 /** Calls under way use an operation that the program may free. */
 void tp_ampi_op_ref(MPI_Op op);

@@ -170,6 +170,8 @@ test_epochs(int rank)
     EXPECT_CODE(MPI_ERR_RMA_SYNC, MPI_Get(&got, 1, MPI_INT, 0, 0, 1, MPI_INT, win));
     MPI_Win_fence(0, win);
     EXPECT_CODE(MPI_SUCCESS, MPI_Get(&got, 1, MPI_INT, 0, 0, 1, MPI_INT, win));
+    EXPECT_CODE(MPI_SUCCESS,
+                MPI_Accumulate(&got, 0, MPI_BYTE, 0, 0, 0, MPI_BYTE, MPI_SUM, win));
     MPI_Win_fence(MPI_MODE_NOSUCCEED, win);
     EXPECT_CODE(MPI_ERR_RMA_SYNC, MPI_Get(&got, 1, MPI_INT, 0, 0, 1, MPI_INT, win));
     MPI_Win_lock(MPI_LOCK_SHARED, rank, 0, win);

@@ -156,7 +156,7 @@ check(struct tp_ampi_call *call, int out_ranks, int in_ranks)
         error = check_buffers(call, out_ranks, in_ranks);
     }
     if (error == MPI_SUCCESS && call->op != MPI_OP_NULL &&
-        !tp_ampi_op_fits(call->op, call->in.type)) {
+        !tp_ampi_op_reduces(call->op, call->in.type)) {
         error =
             tp_ampi_error(call->comm, MPI_ERR_OP, "%s: operation %#x does not take %s",
                           call->name, call->op, tp_ampi_type_get(call->in.type)->name);

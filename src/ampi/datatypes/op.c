@@ -182,10 +182,6 @@ return (enum class)(found[type & 0xff] - 1);
 static kernel_fn
 find(MPI_Op op, const struct tp_ampi_type *type)
 {
-    if (type != NULL && type->element == MPI_BYTE && op != MPI_BAND && op != MPI_BOR &&
-        op != MPI_BXOR) {
-        return NULL; /* a byte is no number */
-    }
     return tp_ampi_is_predefined(op) && (op & 0xff) < 16 && type != NULL &&
                    type->element != MPI_DATATYPE_NULL
                ? kernels[op & 0xff][class_of(type->element)]
@@ -202,6 +198,16 @@ tp_ampi_op_fits(MPI_Op op, MPI_Datatype handle)
     }
     return op == MPI_REPLACE || op == MPI_NO_OP ||
            (find(op, type) != NULL && (type->dense || type->handle == type->element));
+}
+
+bool
+tp_ampi_op_reduces(MPI_Op op, MPI_Datatype handle)
+{
+    const struct tp_ampi_type *type = tp_ampi_type_get(handle);
+    bool bitwise = op == MPI_BAND || op == MPI_BOR || op == MPI_BXOR;
+
+    return tp_ampi_op_fits(op, handle) &&
+           (bitwise || !tp_ampi_is_predefined(op) || type->element != MPI_BYTE);
 }
 
 bool
@@ -386,7 +392,7 @@ PMPI_Reduce_local(const void *in, void *inout, int count, MPI_Datatype type, MPI
     size_t len = 0;
     int error;
 
-    if (count < 0 || !tp_ampi_op_fits(op, type)) {
+    if (count < 0 || !tp_ampi_op_reduces(op, type)) {
         return tp_ampi_error(NULL, MPI_ERR_OP,
                              "operation %#x does not take datatype %#x", op, type);
     }
