@@ -172,9 +172,11 @@ test_pairs(MPI_Datatype pair, size_t step, size_t index_at)
 {
     char *part = calloc(6, step), *out = calloc(6, step), *old = calloc(6, step);
     int one = 1, low = 7;
-    MPI_Datatype second;
+    MPI_Datatype second, none;
     MPI_Win win;
 
+    MPI_Type_contiguous(0, pair, &none);
+    MPI_Type_commit(&none);
     MPI_Type_vector(3, 1, 2, pair, &second);
     MPI_Type_commit(&second);
     for (size_t i = 0; i < 6; i++) {
@@ -188,6 +190,7 @@ test_pairs(MPI_Datatype pair, size_t step, size_t index_at)
         MPI_Get_accumulate(out, 1, second, old, 1, second, after, 0, 1, second,
                            MPI_MINLOC, win);
     }
+    MPI_Accumulate(out, 2, none, after, 0, 1, none, MPI_MINLOC, win);
     MPI_Win_fence(0, win);
     for (size_t i = 0; i < 6; i++) {
         int changed = before == 0 && i % 2 == 0;
@@ -199,6 +202,7 @@ test_pairs(MPI_Datatype pair, size_t step, size_t index_at)
     }
     MPI_Win_free(&win);
     MPI_Type_free(&second);
+    MPI_Type_free(&none);
     free(old);
     free(out);
     free(part);

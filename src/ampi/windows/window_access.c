@@ -523,7 +523,7 @@ is_of_pairs(const struct side *side)
                                   side != NULL ? tp_ampi_type_get(side->type) : NULL,
                               *element;
 
-    element = type != NULL ? tp_ampi_type_get(type->element) : NULL;
+    element = type != NULL && type->size != 0 ? tp_ampi_type_get(type->element) : NULL;
     return element != NULL && type != element && !element->dense;
 }
 
