@@ -223,9 +223,12 @@ finish_all(struct tp_exec *x, struct tp_list *dead)
     unref_all(dead);
 }
 
-/* Settles all events before @p last that have ended: all, if it is complete. */
+/*
+ * Settles all events before @p last that have ended: all, if it is complete.
+ * @param all  those too of which the driver has not said so yet, but moves
+ */
 static void
-settle_before(struct tp_exec_event *last, struct tp_list *dead)
+settle_before(struct tp_exec_event *last, bool all, struct tp_list *dead)
 {
     tp_list_for_each_entry_safe(struct tp_exec_event, ev, &last->queue->pending, link) {
         cl_int status;
@@ -234,6 +237,9 @@ settle_before(struct tp_exec_event *last, struct tp_list *dead)
             return;
         }
         status = tp_exec_event_seen(ev);
+        if (status > CL_COMPLETE && all && !ev->is_move) {
+            status = CL_COMPLETE;
+        }
         if (status <= CL_COMPLETE) {
             settle_into(ev, status, dead);
         }
@@ -313,7 +319,7 @@ settle_failed(struct tp_exec_queue *q, struct tp_list *dead)
             defers = true;
         } else if (status < 0) {
             if (has_earlier(ev)) {
-                settle_before(ev, dead);
+                settle_before(ev, false, dead);
             }
             settle_into(ev, status, dead);
         }
@@ -324,6 +330,14 @@ settle_failed(struct tp_exec_queue *q, struct tp_list *dead)
     }
     tp_exec_ref(&running->obj);
     return running;
+}
+
+/* Whether the driver may say that a command of an in-order queue has ended before it says so of
+ * those before it. */
+static bool
+ends_out_of_turn(const struct tp_exec_queue *q)
+{
+    return q->in_order && tp_exec_has_quirk(q->obj.x, TP_EXEC_QUIRK_ENDS_OUT_OF_TURN);
 }
 
 /* Settles an event and, if failed commands of its queue wait, those that it held up.
@@ -339,7 +353,7 @@ settle_in_order(struct tp_exec_event *ev, cl_int status, bool failed,
         tp_exec_queue_look(q, ev, TP_EXEC_LOOK_ALL);
     }
     if (has_earlier(ev)) {
-        settle_before(ev, dead);
+        settle_before(ev, status == CL_COMPLETE && ends_out_of_turn(q), dead);
     }
     if (failed && has_earlier(ev) && runs_before(ev)) {
         note_failure(ev, status);
@@ -467,6 +481,49 @@ next_read(const struct tp_exec_event *last, const struct tp_exec_event *from,
     return found;
 }
 
+/* The pending command after @p from in its queue, if it is older than @p last, held; or NULL. */
+static struct tp_exec_event *
+next_pending(const struct tp_exec_event *from, const struct tp_exec_event *last)
+{
+    struct tp_exec *x = from->obj.x;
+    struct tp_exec_event *next = NULL;
+
+    tp_mutex_lock(&x->done_lock);
+    if (tp_list_is_linked(&from->link) && from->link.next != &from->queue->pending) {
+        next = tp_list_entry(from->link.next, struct tp_exec_event, link);
+        next = next->made < last->made ? next : NULL;
+    }
+    if (next != NULL) {
+        tp_exec_ref(&next->obj);
+    }
+    tp_mutex_unlock(&x->done_lock);
+    return next;
+}
+
+/*
+ * Whether a READ of which the driver does not say so must have ended, since a later command of its
+ * queue has. Asks only for commands older than @p last, whose callback this may be: the driver may
+ * hold locks of two events then, always in this order.
+ */
+static bool
+has_ended_untold(struct tp_exec_event *read, const struct tp_exec_event *last)
+{
+    struct tp_exec_event *ev = read, *next;
+    bool ended = false;
+
+    if (!ends_out_of_turn(read->queue)) {
+        return false;
+    }
+    tp_exec_ref(&read->obj);
+    while (!ended && (next = next_pending(ev, last)) != NULL) {
+        ended = !next->is_move && tp_exec_event_status(next) == CL_COMPLETE;
+        tp_exec_unref(&ev->obj);
+        ev = next;
+    }
+    tp_exec_unref(&ev->obj);
+    return ended;
+}
+
 /*
  * Reports READs that have ended before a command that waited for them: the client takes its DONE
  * as a sign that it has their content. A driver may call back in any order, and Intel's runtime
@@ -485,6 +542,9 @@ complete_reads_before(const struct tp_exec_event *last)
     while ((next = next_read(last, ev, idle)) != NULL) {
         cl_int status = tp_exec_event_status(next);
 
+        if (status > CL_COMPLETE && has_ended_untold(next, last)) {
+            status = CL_COMPLETE;
+        }
         if (status == CL_COMPLETE) {
             complete(next, status);
         } else if (next->queue->in_order) {

@@ -34,6 +34,11 @@ static const struct tp_exec_quirk_row rows[TP_EXEC_QUIRK_COUNT] = {
         .symptom = "commands of one clFlush complete together, after the last has had its wait list",
         .remedy = "the queue is flushed between the gate of a large transfer and the barrier that waits for its end",
         .where = "src/daemon/executor/commands/large_transfer.c", .test = "scripts/check/drivers"},
+    [TP_EXEC_QUIRK_ENDS_OUT_OF_TURN] = {
+        .id = "ends-out-of-turn", .match = TP_EXEC_PLATFORM_NAME, .name = "rusticl", .driver = "rusticl 22.3.6",
+        .symptom = "says that a command has ended before it says so of those before it in its in-order queue",
+        .remedy = "the end of a command is the end of all before it, also of reads that a command of another queue waited for",
+        .where = "src/daemon/executor/event.c", .test = "src/daemon/executor/commands/read_order_test.c"},
     [TP_EXEC_QUIRK_UNHELD_FAILURE_CRASHES] = {
         .id = "unheld-failure-crashes", .match = TP_EXEC_ANY_DRIVER, .driver = "PoCL 3.1",
         .symptom = "ends the process when a command fails whose event is released",

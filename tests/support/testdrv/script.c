@@ -212,6 +212,7 @@ read_script(void)
     script.cascade = script.late || is("TESTDRV_CASCADE", "1");
     script.forgives_all = is("TESTDRV_FORGIVES", "always");
     script.forgives = script.forgives_all || is("TESTDRV_FORGIVES", "1");
+    script.untold = is("TESTDRV_UNTOLD", "1");
     open_log();
 }
 

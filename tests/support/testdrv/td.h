@@ -114,6 +114,7 @@ struct td_script {
     bool
         forgives; /* a wait list that failed before the call does not fail the command */
     bool forgives_all; /* nor does one that fails later */
+    bool untold; /* a read says 300 ms late that it has ended */
     unsigned vendor; /* CL_DEVICE_VENDOR_ID */
     bool version12;
     bool unified; /* memory is the host's, says the device */

@@ -24,6 +24,7 @@ struct _cl_event {
     cl_command_queue queue; /* NULL: user event; holds a reference */
     cl_command_type type;
     cl_int status;
+    bool untold; /* it has ended, and will say so: see td_script.untold */
     cl_ulong stamp[5]; /* queued, submit, start, end, complete [ns] */
     struct td_dependent *dependents;
     struct td_event_callback *callbacks;

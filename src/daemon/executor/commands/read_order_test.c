@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* DONE of a READ comes before DONE of what waited for it, also where the driver calls back later. */
 #include <CL/cl.h>
+#include <stdlib.h>
 
 #include "daemon/test/test_driver.h"
 
@@ -12,6 +13,20 @@ static int
 open_late(void **state)
 {
     return test_open_driver_scene(state, "TESTDRV_PAUSE", "exec:clSetEventCallback");
+}
+
+/* As rusticl: what comes after a read in its queue says first that it has ended. */
+static int
+open_untold(void **state)
+{
+    int result;
+
+    (void)setenv("TESTDRV_NAME", "rusticl", 1);
+    (void)setenv("TESTDRV_UNTOLD", "1", 1);
+    result = test_open_driver_scene(state, NULL, NULL);
+    (void)unsetenv("TESTDRV_UNTOLD");
+    (void)unsetenv("TESTDRV_NAME");
+    return result;
 }
 
 static int
@@ -112,6 +127,28 @@ test_read_is_first_by_way_of_others(void **state)
     test_expect_alive(&c->s);
 }
 
+/* By a later command of its queue, and by one of another queue that waits for such a command. */
+static void
+test_read_ends_untold(void **state)
+{
+    struct test_scene *c = *state;
+    uint64_t reads[2], markers[2], fill;
+
+    test_use_new_queue(c, 0);
+    reads[0] = put_read(c, 0);
+    (void)put_fill(c);
+    markers[0] = put_marker(c, 0, true);
+    expect_next(c, reads[0], SIZE);
+    expect_next(c, markers[0], 0);
+    reads[1] = put_read(c, 0);
+    fill = put_fill(c);
+    test_use_new_queue(c, 0);
+    markers[1] = put_marker(c, fill, true);
+    expect_next(c, reads[1], SIZE);
+    expect_next(c, markers[1], 0);
+    test_expect_alive(&c->s);
+}
+
 /* A command that waits for no READ asks for none, however many are under way. */
 static void
 test_others_are_not_asked(void **state)
@@ -151,6 +188,8 @@ main(void)
         cmocka_unit_test_setup_teardown(test_read_is_first, open_late,
                                         test_close_driver_scene),
         cmocka_unit_test_setup_teardown(test_read_is_first_by_way_of_others, open_late,
+                                        test_close_driver_scene),
+        cmocka_unit_test_setup_teardown(test_read_ends_untold, open_untold,
                                         test_close_driver_scene),
         cmocka_unit_test_setup_teardown(test_others_are_not_asked, open_slow,
                                         test_close_driver_scene),
