@@ -8,8 +8,9 @@
  * tp_exec_flush_probe() detects such a driver by the thread of a callback. With it, each
  * queue has a list of *blockers*: user events that its commands wait for, including those
  * of moves (large_transfer.c), in the order of the commands. The queue is flushed when the
- * list is empty. Commands before a blocking move run when the reader waits for the gate of
- * the move: such drivers then run just what the gate needs.
+ * list is empty, and before the list gets its first: the client may wait for what is in front
+ * before it sets the user event. Commands before a blocking move run when the reader waits
+ * for the gate of the move: such drivers then run just what the gate needs.
  */
 #include "base/alloc.h"
 #include "daemon/executor/commands/commands.h"
@@ -96,6 +97,10 @@ tp_exec_queue_wait_for(struct tp_exec_queue *q, struct tp_exec_event *ev)
     if (!tp_exec_has_quirk(q->obj.x, TP_EXEC_QUIRK_FLUSH_RUNS_COMMANDS) || from == q ||
         tp_exec_event_status(ev) <= CL_COMPLETE) {
         return 0;
+    }
+    if (q->blocker_count == 0 && tp_list_is_linked(&q->dirty_link) &&
+        (from == NULL || from->blocker_count > 0)) {
+        (void)tp_exec_queue_flush(q); /* what is before runs now, or with the blocker */
     }
     if (from == NULL) {
         return tp_exec_queue_block(q, ev);

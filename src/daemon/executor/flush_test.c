@@ -92,6 +92,25 @@ test_waits_for_user_event(void **state)
     assert_true(test_driver_calls("clFlush") > flushes);
 }
 
+/* Commands before the first that waits run, though they came with it. */
+static void
+test_runs_what_is_before(void **state)
+{
+    struct test_scene *c = *state;
+    uint64_t user = make_user_event(c), event, blocked, other;
+
+    expect_reader(c);
+    event = put_marker(c, 0, TP_WIRE_NOTIFY);
+    blocked = put_marker(c, user, 0);
+    test_expect_success(c, event);
+    test_use_new_queue(c, 0);
+    event = put_marker(c, 0, TP_WIRE_NOTIFY);
+    other = put_marker(c, blocked, TP_WIRE_NOTIFY);
+    test_expect_success(c, event);
+    set_user_event(c, user, CL_COMPLETE);
+    test_expect_success(c, other);
+}
+
 /* A flush waits for nothing: the queue is flushed whatever its commands wait for. */
 static void
 test_ordinary_driver(void **state)
@@ -238,6 +257,7 @@ main(void)
         IN_FLUSH(test_waits_for_user_event),
         cmocka_unit_test_setup_teardown(test_ordinary_driver, open_ordinary,
                                         test_close_driver_scene),
+        IN_FLUSH(test_runs_what_is_before),
         IN_FLUSH(test_other_queues),
         IN_FLUSH(test_moves),
         IN_FLUSH(test_move_waits_for_user_event),

@@ -27,7 +27,7 @@ static const struct tp_exec_quirk_row rows[TP_EXEC_QUIRK_COUNT] = {
     [TP_EXEC_QUIRK_FLUSH_RUNS_COMMANDS] = {
         .id = "flush-runs-commands", .match = TP_EXEC_PROBED, .driver = "oclgrind 21.10",
         .symptom = "clFlush runs the queue on the calling thread and waits there for user events",
-        .remedy = "a queue is flushed only when no user event blocks it",
+        .remedy = "a queue is flushed only when no user event blocks it, and before the first command that one blocks",
         .where = "src/daemon/executor/flush.c", .test = "src/daemon/executor/flush_test.c"},
     [TP_EXEC_QUIRK_FLUSH_ENDS_TOGETHER] = {
         .id = "flush-ends-together", .match = TP_EXEC_PLATFORM_NAME, .name = "rusticl", .driver = "rusticl 22.3.6",
