@@ -32,6 +32,7 @@ static const char *source =
     "{ size_t i = get_global_id(0); int v; x[i] = read_pipe(p, &v) == 0 ? v : -1; }\n"
     "kernel void inc(global int *x, int by) { x[get_global_id(0)] += by; }\n";
 static struct servers servers;
+static bool scripted; /* the driver is the test driver */
 static cl_device_id devices[2]; /* of two servers */
 
 struct scene {
@@ -152,11 +153,16 @@ packets_stay_between_launches(void **state)
 {
     struct scene *s = *state;
 
-    assert_int_equal(get_sum(s, 0, s->pipe, 1), -1);
+    /* Intel's runtime takes no packet after a read has found a pipe empty, natively as well. */
+    if (scripted) {
+        assert_int_equal(get_sum(s, 0, s->pipe, 1), -1);
+    }
     assert_int_equal(put_ints(s, 0, s->pipe, 100, 4), 4);
     assert_int_equal(put_ints(s, 0, s->pipe, 200, 3), 3);
     assert_int_equal(get_sum(s, 0, s->pipe, 7), 4 * 100 + 6 + 3 * 200 + 3);
-    assert_int_equal(get_sum(s, 0, s->pipe, 1), -1);
+    if (scripted) {
+        assert_int_equal(get_sum(s, 0, s->pipe, 1), -1);
+    }
     assert_int_equal(put_ints(s, 0, s->pipe, 300, PACKETS), PACKETS);
     assert_int_equal(put_ints(s, 0, s->pipe, 400, 1), 0); /* it is full */
 }
@@ -309,7 +315,8 @@ main(int argc, char **argv)
     };
     int result = 77;
 
-    if (argc < 2 || strcmp(argv[1], "--here") != 0) {
+    scripted = argc < 2 || strcmp(argv[1], "--here") != 0;
+    if (scripted) {
         setenv("OCL_ICD_VENDORS", TESTDRV_VENDORS_DIR, 1);
         setenv("TESTDRV_PIPES", "1", 1);
     }
