@@ -412,6 +412,7 @@ emit(struct planner *p, struct draft *d)
     op->release_early = op->has_event && !known->poisoned && plan_chance(&p->rng, 15);
     op->callback =
         op->has_event && plan_chance(&p->rng, 15) &&
+        (p->options.features & PLAN_CALLBACKS) != 0 &&
         (!known->poisoned || (p->options.features & PLAN_FAILED_CALLBACKS) != 0);
     return op;
 }

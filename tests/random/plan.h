@@ -58,7 +58,8 @@ enum plan_feature {
     PLAN_WAIT_ERRORS = 524288,
     PLAN_MIGRATIONS = 1048576, /**< clEnqueueMigrateMemObjects */
     PLAN_LOOSE_FILLS = 2097152, /**< fills of images that wait for user events */
-    PLAN_ALL_FEATURES = 4194303,
+    PLAN_CALLBACKS = 4194304, /**< of commands that may have ended by then */
+    PLAN_ALL_FEATURES = 8388607,
 };
 
 enum op_kind {

@@ -27,7 +27,7 @@ static const char usage[] =
     "                    usm-migrations, finishes, structs,\n"
     "                    markers-past-failures, loose-pitches, types,\n"
     "                    kept-kernels, passing, wait-errors, migrations or\n"
-    "                    loose-fills; may be repeated\n"
+    "                    loose-fills or callbacks; may be repeated\n"
     "  --seconds N       after which a program counts as hung (20)\n"
     "  --times N         how often each program runs here (1)\n"
     "  --fault copy-rect  copies of rectangles lack a row in what is tested\n"

@@ -33,6 +33,7 @@ static const char *const feature_names[] = {
     "wait-errors",
     "migrations",
     "loose-fills",
+    "callbacks",
 };
 
 const char *

@@ -108,6 +108,10 @@ static const struct {
     /* A callback for a command that fails with another says that it has succeeded. */
     {"NVIDIA", "", PLAN_FAILED_CALLBACKS, 1002},
     {"NVIDIA", "", PLAN_LOOSE_FILLS, 138}, /* return when the image is filled */
+    {"Oclgrind", "", PLAN_PASSING, 0}, /* clFlush waits for user events */
+    {"Oclgrind", "", PLAN_CALLBACKS, 3}, /* of commands that have ended never come */
+    {"Oclgrind", "", PLAN_OUT_OF_ORDER, 87}, /* markers do not wait */
+    {"Oclgrind", "", PLAN_FAILED_WAITS, 76}, /* a blocking write succeeds */
     /* Commands that wait for a failed user event never end. */
     {"rusticl", "", PLAN_FAILURES | PLAN_FAILED_WAITS | PLAN_FAILED_CALLBACKS, 1},
 };
