@@ -4,6 +4,8 @@
  * stream; what needed it fails in bounded time; streams of others and the client's commands go
  * on. The server is this program; the executor has the test driver.
  */
+#include <errno.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -340,6 +342,30 @@ stops_without_a_sign(void **state)
     tp_stream_destroy(old);
 }
 
+/* An executor that did not run for a while, with all of its machine, has heard nothing meanwhile. */
+static void
+stands_still_itself(void **state)
+{
+    const struct tp_wire_peer_ready ready = {TP_WIRE_PEER_SIGNS};
+    struct test_scene *c = *state;
+    struct tp_stream *peer = test_peer_join(&c->s, &the_daemon, 1);
+    uint64_t transfer = new_transfer(c), pull;
+    pid_t executor;
+
+    test_peer_put(peer, TP_WIRE_PEER_READY, &ready);
+    pull = test_put_pull(c, 1, transfer, PIECE);
+    test_expect_alive(&c->s);
+    assert_int_equal(test_daemon_children(&the_daemon, &executor, 1), 1);
+    assert_return_code(kill(executor, SIGSTOP), errno);
+    tp_clock_sleep(7 * TP_CLOCK_S); /* longer than the limit */
+    assert_return_code(kill(executor, SIGCONT), errno);
+    tp_clock_sleep(2500 * TP_CLOCK_MS); /* it looks before the other server runs */
+    send_data(peer, transfer, 0, PIECE);
+    test_expect_success(c, pull);
+    expect_service(c, peer, 1);
+    tp_stream_destroy(peer);
+}
+
 static int
 open_watchful(void **state)
 {
@@ -363,6 +389,8 @@ main(void)
         cmocka_unit_test_setup_teardown(goes_silent, open_impatient,
                                         test_close_driver_scene),
         cmocka_unit_test_setup_teardown(stops_without_a_sign, open_watchful,
+                                        test_close_driver_scene),
+        cmocka_unit_test_setup_teardown(stands_still_itself, open_watchful,
                                         test_close_driver_scene),
     };
 

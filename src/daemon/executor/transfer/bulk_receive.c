@@ -473,8 +473,7 @@ check_silence(struct tp_exec_bulk *b)
 {
     uint64_t limit = b->all->silence_ns;
 
-    if (b->gives_signs && limit != 0 &&
-        tp_clock_between(b->heard, tp_clock_ns()) >= limit &&
+    if (b->gives_signs && limit != 0 && b->quiet >= limit &&
         (is_awaited(b) || b->peer->waits(b->peer_arg))) {
         tp_warn("executor",
                 "another server is connected and has been silent for %.3g s "
@@ -493,10 +492,11 @@ await_connection(struct tp_exec_bulk *b)
     if (status != TELPHER_OK) {
         tp_stream_break(b->stream, TELPHER_ERR_PEER_LOST);
     }
-    b->heard = tp_clock_ns();
+    b->quiet = 0;
 }
 
-/* Looks at another server now and then: no thread of ours sends to it and would notice. */
+/* Looks at another server now and then: no thread of ours sends to it and would notice. Silence is
+ * counted in looks, so that time in which this machine stood still is none of the other server. */
 static void
 wait_for_data(struct tp_exec_bulk *b)
 {
@@ -513,9 +513,10 @@ wait_for_data(struct tp_exec_bulk *b)
         b->unacked = false; /* the other server's PUSH ends with this */
         tp_stream_acknowledge(b->stream);
     }
+    check_silence(b);
     if (tp_stream_wait(b->stream, deadline) == TELPHER_ERR_TIMEOUT) {
         (void)tp_stream_look(b->stream, false);
-        check_silence(b);
+        b->quiet += step;
     }
 }
 
@@ -539,7 +540,7 @@ tp_exec_bulk_receive(void *arg)
         } else if (status != TELPHER_OK) {
             break;
         } else {
-            b->heard = tp_clock_ns();
+            b->quiet = 0;
         }
     }
     if (spins) {

@@ -90,7 +90,8 @@ struct tp_exec_bulk {
     uint32_t index;
     struct tp_list sends; /**< chunks to send; lock */
     bool gives_signs; /**< the other server sends frames when it idles; receiver only */
-    tp_ns heard; /**< when something came; receiver only */
+    tp_ns
+        quiet; /**< looks for what the other server sends that found nothing; receiver only */
     bool keeps; /**< chunks stay until the other side has acknowledged them */
     bool unacked; /**< content came that was not acknowledged; receiver only */
     struct tp_list kept; /**< chunks sent and not acknowledged; lock */
