@@ -300,7 +300,8 @@ MAGIC = b"TELPHER\n"
 PROTOCOL_ERROR = "the client sent a malformed"  # frame or chunk
 TYPES = {"goodbye": 0x02, "ping": 0x10, "devices": 0x11, "start": 0x12, "context_create": 0x20, "queue_create": 0x21,
          "buffer_create": 0x22, "program_source": 0x24, "release": 0x2c, "launch": 0x30, "read": 0x31, "write": 0x32,
-         "fill": 0x34, "marker": 0x35, "pong": 0x80, "devices_reply": 0x81, "started": 0x83, "done": 0x84,
+         "fill": 0x34, "marker": 0x35, "peer_accept": 0x72, "pull": 0x75, "peer_reply": 0x9b, "peer_lost": 0x9c,
+         "peer_ready": 0xc1, "pong": 0x80, "devices_reply": 0x81, "started": 0x83, "done": 0x84,
          "failed": 0x88, "data": 0xc0}
 NAMES = {number: name for name, number in TYPES.items()}
 CONTEXT, QUEUE, MEM, PROGRAM, KERNEL, EVENT, TRANSFER = ((kind << 56) for kind in (1, 2, 3, 4, 5, 6, 8))

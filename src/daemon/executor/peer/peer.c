@@ -208,7 +208,8 @@ tp_exec_peer_reply(struct tp_exec *x, uint64_t request, telpher_status status,
     tp_exec_flush(x);
 }
 
-/* Adds a peer to the table. @return OK; PROTO (number in use, bad key), NO_MEMORY */
+/* Adds a peer to the table. @return OK; PROTO (number in use, bad key), NO_MEMORY; LIMIT, which an
+ * honest client may reach that has lost many servers */
 static telpher_status
 peer_new(struct tp_exec *x, uint32_t number, const struct tp_wire_bytes *name,
          const struct tp_wire_bytes *key, bool accepts, struct tp_exec_peer **ret_peer)
@@ -217,8 +218,11 @@ peer_new(struct tp_exec *x, uint32_t number, const struct tp_wire_bytes *name,
     telpher_status status;
 
     if (key->len != TP_WIRE_PEER_KEY_BYTES || name->len != TP_WIRE_SESSION_BYTES ||
-        number == 0 || x->peers.count >= TP_EXEC_PEERS_MAX) {
+        number == 0) {
         return TELPHER_ERR_PROTO;
+    }
+    if (x->peers.count >= TP_EXEC_PEERS_MAX) {
+        return TELPHER_ERR_LIMIT;
     }
     status = tp_exec_peer_add(x, number, &p);
     if (status != TELPHER_OK) {
@@ -231,6 +235,18 @@ peer_new(struct tp_exec *x, uint32_t number, const struct tp_wire_bytes *name,
     p->accepts = accepts;
     tp_mutex_unlock(&x->peers.lock);
     *ret_peer = p;
+    return TELPHER_OK;
+}
+
+/* @return OK if the client receives the error and goes on, else why its session ends */
+static telpher_status
+refuse_peer(struct tp_exec *x, uint64_t request, telpher_status status)
+{
+    if (status != TELPHER_ERR_LIMIT) {
+        return status;
+    }
+    tp_exec_peer_reply(x, request, status,
+                       "the session has had as many streams to other servers as it may");
     return TELPHER_OK;
 }
 
@@ -277,7 +293,7 @@ tp_exec_on_peer_accept(struct tp_exec *x, const struct tp_wire_peer_accept *m)
     telpher_status status = peer_new(x, m->peer, &m->name, &m->key, true, &p);
 
     if (status != TELPHER_OK) {
-        return status;
+        return refuse_peer(x, m->request, status);
     }
     status = tp_exec_peer_expect(p->name, p->key, x->resumes);
     tp_exec_peer_reply(
@@ -399,7 +415,7 @@ tp_exec_on_peer_connect(struct tp_exec *x, const struct tp_wire_peer_connect *m)
     }
     status = peer_new(x, m->peer, &m->name, &m->key, false, &p);
     if (status != TELPHER_OK) {
-        return status;
+        return refuse_peer(x, m->request, status);
     }
     d = tp_zalloc(sizeof(*d), "connect");
     if (d == NULL) {
