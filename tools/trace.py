@@ -22,6 +22,14 @@ def refuse_constant(name):
     raise ValueError(f"{name} is not JSON")
 
 
+def parse_number(text):
+    """Refuses what is too large for a number: it would be written as Infinity, which is not JSON."""
+    value = float(text)
+    if value in (float("inf"), float("-inf")):
+        refuse_constant(text)
+    return value
+
+
 def need(condition, what):
     if not condition:
         raise Bad(what)
@@ -38,7 +46,7 @@ class Trace:
         self.path = path
         try:
             with open(path, encoding="utf-8") as file:
-                data = json.load(file, parse_constant=refuse_constant)
+                data = json.load(file, parse_constant=refuse_constant, parse_float=parse_number)
             self.read(data)
         except OSError as error:
             raise Bad(f"{path}: {error.strerror}") from None

@@ -98,7 +98,9 @@ class Merge(unittest.TestCase):
         for data, text in (("", "not JSON"), ("[]", "no traceEvents"), ("[" * 100000, "not JSON"),
                            ('{"traceEvents":[],"otherData":{}}', "names no clock"), (lone, "no session of another"),
                            (json.dumps(SERVER).replace("1140.0", "NaN"), "not JSON"),
-                           (json.dumps(SERVER).replace("1140.0", "1e400"), "without a time"),
+                           (json.dumps(SERVER).replace("1140.0", "1e400"), "not JSON"),
+                           (json.dumps(SERVER).replace("1140.0", "1e18"), "without a time"),
+                           (json.dumps(SERVER).replace('"otherData": {', '"otherData": {"dropped": 1e999, '), "not JSON"),
                            (json.dumps(SERVER).replace('"pid": 7', '"pid": -1'), "without a process")):
             self.assertIn(text, self.merge(good, self.write("b", data), code=1))
         self.assertIn("No such file", self.merge(good, "/nowhere", code=1))
