@@ -125,21 +125,33 @@ struct tp_icd_copies {
 
 /* ---- log.c ---- */
 
-/** Sends an entry to the first session, or in a take-over to the second. */
-void tp_copies_send(struct tp_icd_copies *c, struct tp_copies_entry *e);
+/** Makes an entry with room for @p writes, which is in no list. @return NULL: no memory */
+struct tp_copies_entry *tp_copies_entry_create(uint16_t type, const void *msg,
+                                               size_t writes);
+/** Decodes an entry. @p msg has room for any message. */
+void tp_copies_decode(const struct tp_copies_entry *e, void *msg);
 /** Frees an entry. */
 void tp_copies_forget(struct tp_icd_copies *c, struct tp_copies_entry *e);
+
+/* ---- log_send.c ---- */
+
+/** Sends an entry to the first session, or in a take-over to the second. */
+void tp_copies_send(struct tp_icd_copies *c, struct tp_copies_entry *e);
 /** Sends to the second server what it may have. */
 void tp_copies_pump(struct tp_icd_copies *c);
-/** True for frames that create objects without an answer, and not of programs. */
-bool tp_copies_is_creation(uint16_t type);
-/** True for frames that are answered. */
-bool tp_copies_is_request(uint16_t type);
 /** Has a thread read what the servers say, though no caller waits, while they have something to
  *  say. */
 void tp_copies_expect(struct tp_icd_copies *c);
+
+/* ---- blocked.c ---- */
+
 /** Marks the commands that cannot begin. @return commands that were sent and must end */
 unsigned tp_copies_find_blocked(struct tp_icd_copies *c);
+
+/* ---- build_files.c ---- */
+
+/** Passes files on that a build looks for. @return false: the frame is none of those */
+bool tp_copies_answer_build(struct tp_icd_copies *c, uint16_t type, const void *msg);
 
 /* ---- commit.c ---- */
 

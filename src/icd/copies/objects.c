@@ -10,6 +10,7 @@
  * those.
  */
 #include "icd/copies/copies_int.h"
+#include "icd/copies/frames.h"
 #include "icd/icd.h"
 
 #include <string.h>

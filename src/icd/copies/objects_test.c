@@ -32,20 +32,6 @@ tp_icd_put_now(struct tp_icd_session *session, uint16_t type, const void *msg)
 }
 
 bool
-tp_copies_is_creation(uint16_t type)
-{
-    return type == TP_WIRE_CONTEXT_CREATE || type == TP_WIRE_BUFFER_CREATE ||
-           type == TP_WIRE_IMAGE_CREATE;
-}
-
-bool
-tp_copies_is_request(uint16_t type)
-{
-    return type == TP_WIRE_PROGRAM_BUILD || type == TP_WIRE_PROGRAM_COMPILE ||
-           type == TP_WIRE_PROGRAM_LINK;
-}
-
-bool
 tp_copies_haul_off(struct tp_icd_copies *of, uint64_t context,
                    const struct tp_copies_haul *what)
 {

@@ -245,8 +245,9 @@ refuse_peer(struct tp_exec *x, uint64_t request, telpher_status status)
     if (status != TELPHER_ERR_LIMIT) {
         return status;
     }
-    tp_exec_peer_reply(x, request, status,
-                       "the session has had as many streams to other servers as it may");
+    tp_exec_peer_reply(
+        x, request, status,
+        "the session has had as many streams to other servers as it may");
     return TELPHER_OK;
 }
 
