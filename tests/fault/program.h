@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the programs of the fault tests share: they say what is wrong on standard output, and end with 1. */
+/* Checks of the programs of the fault tests: a wrong value goes to standard output, and ends them with 1. */
 #ifndef TELPHER_TESTS_FAULT_PROGRAM_H
 #define TELPHER_TESTS_FAULT_PROGRAM_H
 
