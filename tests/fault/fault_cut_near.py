@@ -22,6 +22,7 @@ LOCALHOST = "127.0.0.1"
 ROUNDS, BYTES = "3", "4000"
 AGAIN = 20 # losses in a row, each a few bytes after the reply to the connect
 STEPS = range(200, 400, 8)
+KEPT_S = 60 # --keep-session, by default
 RECORDED = 20000 # [bytes] at least, in each direction
 NAMES = ("to server", "to client")
 worker = None # of a process of the pool: its Forwarder, and the environment of its programs
@@ -48,9 +49,9 @@ class Servers:
         return f"{self.scheme}://{LOCALHOST}:{port},{self.scheme}://{LOCALHOST}:{self.ports[1]}"
 
     def expect_alone(self):
-        """No executor is left: also those whose programs never heard of them are gone."""
+        """No executor is left: also those whose programs never heard of them are gone, which a server keeps for a while."""
         for process in self.processes:
-            until(lambda: not children(process.pid), "the executors end")
+            until(lambda: not children(process.pid), "the executors end", KEPT_S + LIMIT_S)
 
     def end(self):
         for process in self.processes:
