@@ -87,7 +87,11 @@ tp_exec_build_answer(struct tp_exec_program *p, const uint8_t *records, uint64_t
     struct tp_exec_files *files;
 
     tp_mutex_lock(&x->done_lock);
-    files = p->seen; /* stays until the answer is counted */
+    files = p->seen;
+    if (files != NULL) {
+        tp_exec_files_ref(
+            files); /* the build may end before an answer that it did not ask for */
+    }
     tp_mutex_unlock(&x->done_lock);
     if (files == NULL) {
         return false;
@@ -95,6 +99,7 @@ tp_exec_build_answer(struct tp_exec_program *p, const uint8_t *records, uint64_t
     if (tp_exec_files_answer(files, records, len) != 0) {
         tp_info("executor", "files of a build do not fit in memory");
     }
+    tp_exec_files_unref(files);
     return true;
 }
 
@@ -184,10 +189,10 @@ tp_exec_build_confined(struct tp_exec_build *build, const char *options,
         set_seen(p, files);
         error = build_seeing(&w, files);
         set_seen(p, NULL);
-        /* the key does not tell of what came later */
+        /* the cache key does not cover files that were added during the build */
         build->has_key =
             build->has_key && !(w.may_include && tp_exec_files_grew(files));
     }
-    tp_exec_files_destroy(files);
+    tp_exec_files_unref(files);
     return error;
 }

@@ -15,6 +15,7 @@
 
 #include "base/alloc.h"
 #include "base/compiler.h"
+#include "base/container/refcount.h"
 #include "base/hash.h"
 #include "base/os/thread.h"
 #include "daemon/executor/program/files_int.h"
@@ -40,19 +41,20 @@ struct entry {
 };
 
 struct tp_exec_files {
+    struct tp_refcount refs;
     struct tp_exec_store *store;
     const char *text, *options;
     size_t text_len;
     struct tp_mutex lock; /* of all that follows */
-    struct tp_cond changed; /* an answer came */
+    struct tp_cond changed; /* an answer arrived */
     struct entry *buckets[BUCKETS], *identities[BUCKETS];
     struct entry *oldest, *newest;
     bool grew;
-    bool asks_client; /* which began to tell of its files */
+    bool asks_client; /* which has sent names of its files */
     uint64_t sent, answered; /* messages of names, and their answers */
     size_t missed_len, missed_sent; /* [bytes] */
     bool missed_more; /* than there is room for */
-    char missed[NAMES_MAX]; /* names that were looked up in vain, each with its NUL */
+    char missed[NAMES_MAX]; /* names that were not found, each with its NUL */
 };
 
 /* ---- names ---- */
@@ -293,7 +295,7 @@ tp_exec_files_settle(struct tp_exec_files *f)
                                           .name_len = (uint32_t)strlen(name)};
         const struct entry *e = find(f, name, none.name_len);
 
-        if (e == NULL) { /* the answer does not tell of it */
+        if (e == NULL) { /* the answer does not have it */
             (void)add_name(f, &none, none.name_len, false);
         }
         news = news || (e != NULL && e->kind != TP_WIRE_FILE_ABSENT);
@@ -483,6 +485,7 @@ tp_exec_files_create(struct tp_exec_store *store, const char *text, size_t text_
     struct tp_exec_files *f = tp_zalloc(sizeof(*f), "included files");
 
     if (f != NULL) {
+        tp_refcount_init(&f->refs);
         f->store = store;
         f->text = text;
         f->text_len = text_len;
@@ -494,11 +497,17 @@ tp_exec_files_create(struct tp_exec_store *store, const char *text, size_t text_
 }
 
 void
-tp_exec_files_destroy(struct tp_exec_files *f)
+tp_exec_files_ref(struct tp_exec_files *f)
+{
+    tp_refcount_get(&f->refs);
+}
+
+void
+tp_exec_files_unref(struct tp_exec_files *f)
 {
     struct entry *next;
 
-    if (f == NULL) {
+    if (f == NULL || !tp_refcount_put(&f->refs)) {
         return;
     }
     for (struct entry *e = f->oldest; e != NULL; e = next) {

@@ -22,14 +22,15 @@ struct tp_exec_files; /* names of a build */
 struct tp_exec_store *tp_exec_store_create(struct tp_budget *budget);
 
 /**
- * Creates the files of a build.
+ * Creates the files of a build, with one reference.
  * @param text, options of the build: a folder spelled out in them is the client's; kept
  */
 struct tp_exec_files *tp_exec_files_create(struct tp_exec_store *store,
                                            const char *text, size_t text_len,
                                            const char *options);
+void tp_exec_files_ref(struct tp_exec_files *files);
 /** NULL is fine. */
-void tp_exec_files_destroy(struct tp_exec_files *files);
+void tp_exec_files_unref(struct tp_exec_files *files);
 /** Adds valid records (wire/files.h). A client that sends none is not asked for any. @return 0
  *  or CL_OUT_OF_HOST_MEMORY */
 int32_t tp_exec_files_add(struct tp_exec_files *files, const uint8_t *records,
@@ -37,10 +38,10 @@ int32_t tp_exec_files_add(struct tp_exec_files *files, const uint8_t *records,
 /** Adds the client's answer to one message of names, even if it is empty. Any thread. */
 int32_t tp_exec_files_answer(struct tp_exec_files *files, const uint8_t *records,
                              uint64_t len);
-/** Adds names and digests of contents to a sum: valid records that came with a build. */
+/** Adds names and digests of contents to a sum: valid records that arrived with a build. */
 void tp_exec_files_sum(const uint8_t *records, uint64_t len, struct tp_sha256 *sum);
 /** Appends names, each with its NUL, for one message to the client: files whose contents are
- *  missing, and names that a compiler looked up in vain. @return false: there are none */
+ *  missing, and names that a compiler did not find. @return false: there are none */
 bool tp_exec_files_want(struct tp_exec_files *files, struct tp_buf *names);
 /** Waits until the client has answered all messages. @return false: the deadline passed */
 bool tp_exec_files_await(struct tp_exec_files *files, tp_ns deadline);

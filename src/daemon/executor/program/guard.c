@@ -239,7 +239,7 @@ works(struct tp_exec_guard *g)
     struct tp_exec_files *none = tp_exec_files_create(NULL, "", 0, "");
     bool confined = none != NULL && tp_exec_guard_run(g, none, do_nothing, NULL);
 
-    tp_exec_files_destroy(none);
+    tp_exec_files_unref(none);
     return confined;
 }
 
