@@ -337,7 +337,8 @@ check_same(void *session)
     const struct session *s = session;
 
     return memcmp(s->data, s->copy, s->bytes) == 0 ||
-           bench_fail("the %zu bytes that came back differ from those sent", s->bytes);
+           bench_fail("the %zu bytes that were returned differ from those sent",
+                      s->bytes);
 }
 
 static bool

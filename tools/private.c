@@ -74,7 +74,7 @@ now_ms(void)
     return t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
-/** @return 0 once READY=1 came; -1 if the daemon ended or the time is over. */
+/** @return 0 once READY=1 has arrived; -1 if the daemon ended or the time is over. */
 static int
 await_ready(int notify, pid_t pid)
 {

@@ -53,7 +53,7 @@ receive(telpher_rma *rma, const struct job *job, uint32_t tag, uint64_t n)
     if (telpher_rma_wait(rma, tag, 1) == TELPHER_OK &&
         (job->what == NOTIFIED_PUT_4 || job->what == NOTIFIED_VALUE_8) &&
         job->cells[me * 32] != n) {
-        telpher_rma_fail(rma, TELPHER_ERR_PROTO); /* another number came */
+        telpher_rma_fail(rma, TELPHER_ERR_PROTO); /* another number arrived */
     }
 }
 

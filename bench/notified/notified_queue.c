@@ -53,7 +53,7 @@ push(const struct meeting *m, struct queue *q, uint64_t n)
     atomic_store_explicit(&q->entries[at].turn, n + 1, memory_order_release);
 }
 
-/* @return false: nothing came, or something else */
+/* @return false: nothing arrived, or something else */
 static bool
 pop(const struct meeting *m, struct queue *q, uint64_t n)
 {
@@ -149,7 +149,7 @@ measure(const struct notified *n, bool is_flag, const enum side at[2])
     good = waitpid(child, &code, 0) == child && code == 0 && good;
     munmap(memory, len);
     if (!good) {
-        fprintf(stderr, "telpher-bench: nothing came through a queue\n");
+        fprintf(stderr, "telpher-bench: nothing arrived through a queue\n");
     }
     return good;
 }

@@ -46,7 +46,7 @@ telpher_status tp_api_memory_failed(const telpher_context *ctx, telpher_status s
 const char *tp_api_kind_name(uint32_t kind);
 
 /**
- * Calls @p on_device for every device that @p facts tell of, after all have been checked.
+ * Calls @p on_device for every device in @p facts, after all have been checked.
  * @p features are those of the server's prefaces.
  * @return OK, PROTO.
  */

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* OpenCL buffers of programs: include/telpher/interop/opencl.h over core/comm/mem.h. */
+/*
+ * Public calls that register a program's OpenCL buffers (telpher/interop/opencl.h); the context's
+ * table of memory (core/comm/mem/mem.h) does the work.
+ */
 #include <telpher/interop/opencl.h>
 
 #include "api/api_int.h"

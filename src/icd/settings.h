@@ -14,9 +14,9 @@ enum tp_icd_platform_name {
     TP_ICD_NAME_NATIVE, /**< name of the first server's driver */
 };
 
-/** Which files of the folders of -I travel. */
+/** Which files of the folders named by -I are sent with a build. */
 enum tp_icd_send_includes {
-    TP_ICD_SEND_NAMED, /**< those that the program names */
+    TP_ICD_SEND_NAMED, /**< those that an #include of the program names */
     TP_ICD_SEND_FOLDERS, /**< all */
 };
 
@@ -32,9 +32,10 @@ struct tp_icd_settings {
     int on_loss; /**< of a TCP connection: enum tp_client_resume */
     uint64_t on_loss_ns; /**< how long to wait */
     bool keep_copies; /**< of what commands wrote, on a second server */
-    uint64_t silence_ns; /**< of a server's machine, that ends its connection */
     uint64_t
-        server_silence_ns; /**< of a stopped executor, that ends its session; 0: none */
+        silence_ns; /**< the connection is closed after the server's machine was silent for so long */
+    uint64_t
+        server_silence_ns; /**< the session ends after its executor was silent for so long; 0: never */
     int peer; /**< enum tp_icd_peer_choice */
     int platform_name; /**< enum tp_icd_platform_name */
     int send_includes; /**< enum tp_icd_send_includes */

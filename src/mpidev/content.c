@@ -42,7 +42,7 @@ struct tp_mpidev_content {
     struct tp_mpidev_content *next;
     struct envelope envelope;
     void *data;
-    size_t len; /* of a receive: its room, then what came */
+    size_t len; /* of a receive: its room, then the length of the message */
     uint64_t token; /* of a receive that waits for DATA */
     int error;
     bool listed, done;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Calls of OpenCL in front of libOpenCL's own, which tell of pointers to a device's memory: shared
+ * Calls of OpenCL in front of libOpenCL's own, which report pointers to a device's memory: shared
  * virtual memory, and unified shared memory (cl_intel_unified_shared_memory), which SYCL
  * programs use. Buffers (cl_mem) have no address: see telpher/interop/mpi_device.h.
  */

@@ -30,7 +30,7 @@ enum {
     TP_OFFLOAD_TAG_LOST = 9, /**< from parent to parent: one has lost the workers */
     TP_OFFLOAD_TAG_GROUPS =
         16, /**< and up, one a group of this launch: to make it, and for its
-                             launches. Those that came behind its end stay with MPI, which
+                             launches. Those that arrived after its end stay with MPI, which
                              may give its communicator's number to the next group. */
     TP_OFFLOAD_TAG_GROUPS_COUNT = 16384
 };
@@ -142,7 +142,7 @@ void tp_offload_watch_kernel_end(void);
  *  of the messages from them. */
 telpher_status tp_offload_worker_serve(MPI_Comm inter, MPI_Comm world, int launch_tag,
                                        struct tp_error *err);
-/** How a worker's start goes on in spawn mode. */
+/** Makes a fault in a kernel, or a call of exit() in it, print a crash report and end the job. */
 void tp_offload_worker_catch_faults(void);
 
 /* tree.c: launches go down a tree of workers, results up */
@@ -151,12 +151,12 @@ struct tp_offload_tree {
     MPI_Comm comm;
     int rank, size;
     int parent; /**< of worker 0 itself */
-    int count; /**< of children, the one with most below first */
+    int count; /**< of children; the one with the largest subtree comes first */
     int children[TP_OFFLOAD_TREE_CHILDREN];
 };
 /** Fills in the parent and the children of the tree, from rank and size. */
 void tp_offload_tree_init(struct tp_offload_tree *tree);
-/** Merges what the workers below say; at worker 0 all is known then. */
+/** Merges the reports of the workers below; worker 0 then has those of all workers. */
 telpher_status tp_offload_tree_merge(const struct tp_offload_tree *tree,
                                      struct tp_offload_report *report);
 

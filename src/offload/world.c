@@ -77,7 +77,7 @@ ask_roles(int size)
     status = tp_offload_mpi_wait(&request, tp_clock_deadline(timeout));
     if (status != TELPHER_OK) {
         tp_offload_world_abort(
-            "start: not all processes of this launch came to say whether they "
+            "start: not all processes of this launch said whether they "
             "are workers; link all of them with libtelpher-offload, or set "
             "TELPHER_OFFLOAD=spawn");
     }
@@ -142,7 +142,7 @@ find_role(int rank, int size)
     }
     if (tp_offload_world.pool_count > 0) {
         split(rank);
-        tp_info("offload", "%s: one of %d, workers %d",
+        tp_info("offload", "this process is a %s; processes %d, workers %d",
                 tp_offload_world.is_worker ? "worker" : "parent", size,
                 tp_offload_world.pool_count);
     }

@@ -103,7 +103,8 @@ part_ways(struct tp_rma_lane *lane, const struct tp_rma_call *call)
                         call->where);
     } else {
         tp_rma_run_fail(rank->run, TELPHER_ERR_INVALID,
-                        "lane %u of rank %u is in %s at %s, another lane in %s at %s",
+                        "lane %u of rank %u calls %s at %s, another lane %s at %s: all "
+                        "lanes of a rank must make the same calls",
                         lane->api.lane, rank->index, tp_rma_op_name(call->op),
                         call->where, tp_rma_op_name(rank->call.op), rank->call.where);
     }

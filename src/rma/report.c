@@ -44,9 +44,9 @@ print_sender(FILE *out, const struct tp_rma_rank *rank, uint32_t tag, uint32_t f
         fprintf(out, " from rank %u", from);
     }
     if (last != 0) {
-        fprintf(out, ", the last came from rank %u", last - 1);
+        fprintf(out, ", the last from rank %u", last - 1);
     } else {
-        fprintf(out, ", none ever came");
+        fprintf(out, ", none ever arrived");
     }
 }
 
@@ -54,7 +54,7 @@ static void
 print_tag(FILE *out, const struct tp_rma_rank *rank, const struct tp_rma_wait *w)
 {
     fprintf(out, "%s tag %u: %u of %u",
-            w->op == TP_RMA_OP_TEST ? "tests in vain for" : "waits for", w->tag,
+            w->op == TP_RMA_OP_TEST ? "tests without success for" : "waits for", w->tag,
             atomic_load(&rank->counts[w->tag]) - rank->taken[w->tag], w->count);
     print_sender(out, rank, w->tag, w->from);
 }

@@ -97,7 +97,7 @@ void tp_rma_run_destroy(struct tp_rma_run *run);
 telpher_status tp_rma_wait_look(struct tp_rma_rank *rank,
                                 const struct tp_rma_wait *wait);
 tp_rma_call_fn tp_rma_do_test;
-/** The rank does something else than to test in vain. */
+/** The rank does something other than testing without success. */
 void tp_rma_wait_asked(struct tp_rma_rank *rank);
 tp_rma_call_fn tp_rma_do_wait;
 tp_rma_call_fn tp_rma_do_wait_any;
@@ -131,12 +131,12 @@ struct tp_rma_slot *tp_rma_group_slot(const struct tp_rma_rank *rank,
                                       struct tp_rma_group *group);
 /**
  * Waits for all members, having filled the slot. The last to come does @p fn (may be NULL)
- * alone, if all came with the same op and args.
+ * alone, if all called with the same op and args.
  */
 telpher_status tp_rma_group_meet(struct tp_rma_lane *lane, struct tp_rma_group *group,
                                  tp_rma_group_fn fn);
-/** Checks that all members, or those of this process, have called the same.
- *  @return false: the run has failed */
+/** Checks that all members (with @p here_only: those of this process) have made the same call.
+ *  @return false: they have not, and the run has failed */
 bool tp_rma_group_agrees(struct tp_rma_run *run, const struct tp_rma_group *group,
                          bool here_only);
 /** All ranks have arrived: resumes this process's members except @p but (may be

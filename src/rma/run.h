@@ -132,16 +132,16 @@ struct tp_rma_rank {
     uint32_t device;
     uint32_t local; /* in its worker: its bit of `poked` */
     struct tp_rma_lane *lanes;
-    _Atomic uint32_t *counts; /* notifications that came, by tag */
+    _Atomic uint32_t *counts; /* notifications that arrived, by tag */
     _Atomic uint32_t *senders; /* the rank that sent the last of a tag, plus 1 */
     uint32_t *taken; /* and were taken; this rank's own */
     struct tp_mutex lock; /* wait, asks, last */
     struct tp_rma_wait wait;
     struct tp_rma_wait
-        asks; /* tests in vain, since it did anything else; for reports */
+        asks; /* tests without success since it did anything else; for reports */
     telpher_status wait_status;
     _Atomic(const char *) last; /* where this rank made its last call */
-    struct tp_rma_call call; /* what the first lane came with */
+    struct tp_rma_call call; /* the call of the first lane */
     struct tp_rma_result result;
     uint32_t arrived, left; /* lanes at the call; lanes that returned from the kernel */
     _Atomic bool returned; /* all lanes did */
@@ -214,7 +214,7 @@ struct tp_rma_worker {
     uint64_t random;
     bool idle; /* counted in run->idle */
     bool released; /* the run has failed: no rank waits any more */
-    uint32_t vain; /* tests in vain since a lane did anything else */
+    uint32_t vain; /* tests without success since a lane did anything else */
     _Atomic uint64_t *poked; /* a bit a rank: look at what it waits for */
     _Atomic uint32_t sleeping;
 };
@@ -255,7 +255,8 @@ struct tp_rma_run {
     _Atomic(struct tp_rma_window *) windows[TP_RMA_WINDOWS_MAX];
     uint32_t group_count;
     _Atomic bool any_from; /* a rank waited for a certain other */
-    _Atomic bool asks_told; /* that one tests in vain for longer than a wait may take */
+    _Atomic bool
+        asks_told; /* a rank was reported to test without success for longer than a wait may take */
     struct tp_rma_races *races; /* NULL unless they are looked for */
     tp_ns start, end;
 };

@@ -90,11 +90,11 @@ look_at_clock(struct tp_rma_rank *rank)
 
     if (tp_clock_between(w->since, tp_clock_ns()) > run->params.timeout_ns &&
         !atomic_exchange(&run->asks_told, true)) {
-        tp_rma_run_warn(
-            run,
-            "rank %u has tested for tag %u in vain for longer than the deadline "
-            "of %.3f s, which is for waits alone, at %s",
-            rank->index, w->tag, (double)run->params.timeout_ns * 1e-9, w->where);
+        tp_rma_run_warn(run,
+                        "rank %u has tested for tag %u without success for longer than "
+                        "%.3f s, the deadline of waits, at %s; tests have no deadline",
+                        rank->index, w->tag, (double)run->params.timeout_ns * 1e-9,
+                        w->where);
     }
 }
 

@@ -46,7 +46,7 @@ struct tp_conn_ops {
     /**
      * Receives what is there. Never blocks.
      * @return OK with *ret_got > 0, TELPHER_ERR_AGAIN, TELPHER_ERR_PEER_LOST (also at the
-     *         end of the stream), PROTO (what came is not what a peer may send).
+     *         end of the stream), PROTO (the peer broke the protocol).
      *         Fewer bytes than @p cap mean that nothing more is there now.
      */
     telpher_status (*recv)(struct tp_conn *c, void *buf, size_t cap, size_t *ret_got);
@@ -66,7 +66,7 @@ struct tp_conn_ops {
                               int fd, size_t *ret_sent);
     /** From now on descriptors that come are kept, the last one of those not taken. */
     void (*accept_fds)(struct tp_conn *c);
-    /** Gives the descriptor that came, close-on-exec, or -1. The receiving thread's. */
+    /** Gives the descriptor that arrived, close-on-exec, or -1. The receiving thread's. */
     int (*take_fd)(struct tp_conn *c);
     /** Ends both directions; pending and later calls return TELPHER_ERR_PEER_LOST. */
     void (*shutdown)(struct tp_conn *c);

@@ -137,7 +137,7 @@ class Listening(FaultTest):
 
 class Resume(Listening):
     def test_resumes(self):
-        """What the others try in vain works for the client."""
+        """The client may do what the other connections may not."""
         with self.open() as s:
             s.start().expect_alive()
             s.again()

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Host-staging: what a program does whose communication knows only host memory. It copies out
- * of its device, sends that, and copies what came into the device; one after the other. The
+ * of its device, sends that, and copies received data into the device; one after the other. The
  * host memory is pinned where that can be had. Beside the ways that know devices it shows
  * what those gain.
  */

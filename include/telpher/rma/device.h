@@ -142,7 +142,7 @@
 #define telpher_rma_get_notify(rma, win, rank, off, dst, len, tag)                     \
     telpher_rma_get_notify_(rma, win, rank, off, dst, len, tag, TELPHER_RMA_HERE)
 /** Waits until all that this rank put into the window has arrived, and what it wrote by itself
- *  can be read by ranks of other devices, whom a notification tells of it. */
+ *  can be read by ranks of other devices, which learn of it by a notification. */
 #define telpher_rma_flush(rma, win)                                                    \
     (TELPHER_RMA_CALL_(rma, flush)(rma, win, TELPHER_RMA_HERE))
 

@@ -108,7 +108,7 @@ TELPHER_CALL uint32_t telpher_rma_job_lanes(const telpher_rma_job *job);
  *         TELPHER_ERR_TIMEOUT    a wait was longer than the deadline
  *         TELPHER_ERR_RACE       accesses without an order (TELPHER_RMA_CHECK_RACES)
  *         TELPHER_ERR_INVALID    lanes of a rank, or ranks of a group, were at different calls;
- *                                processes came with different kernels or numbers
+ *                                processes called with different kernels or numbers
  *         TELPHER_ERR_PEER_LOST  a process was lost, now or in an earlier launch
  *         TELPHER_ERR_UNSUPPORTED  a check for races of a kernel whose accesses it would not
  *                                see: compiled without -fsanitize=thread, or linked with it

@@ -28,7 +28,8 @@ enum { PAGE = 4096, GUARD = 128 << 10 };
 #define BASE UINT64_C(0x100000000000)
 #define END UINT64_C(0x500000000000)
 
-/* A rank's copy of the program: its variables, of which the loader protects some. */
+/* A rank's copy of the program. The ranges are its variables, without those that the loader makes
+ * read-only after relocation (RELRO). */
 struct copy {
     tp_ampi_main main_fn;
     struct tp_ampi_range ranges[8];

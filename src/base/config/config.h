@@ -141,7 +141,7 @@ telpher_status tp_config_load_text(struct tp_config *config, const char *text,
 
 /**
  * Loads TELPHER_… from @p environment (NULL = the process's own). A variable with a wrong
- * value is left out, the others count, and @p err tells of the first. Other variables are
+ * value is left out, the others count, and @p err reports the first. Other variables are
  * skipped: tp_settings_start() warns of unknown ones. With NULL, a program that
  * runs with more rights than its user (set-user-id) loads nothing.
  *

@@ -20,7 +20,7 @@ struct submitted {
 
 struct tp_pool {
     struct tp_mutex mutex;
-    struct tp_cond work; /* a job came, or the pool was closed */
+    struct tp_cond work; /* a job was added, or the pool was closed */
     struct tp_cond idle; /* pending fell to 0 */
     struct tp_list jobs; /* of struct tp_pool_job, oldest first */
     size_t pending; /* in jobs or running */

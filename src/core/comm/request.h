@@ -45,17 +45,17 @@ void tp_comm_block_fini(telpher_context *ctx);
 /** Where a request stands. */
 enum tp_comm_request_state {
     TP_COMM_REQUEST_FREE,
-    TP_COMM_REQUEST_QUEUED, /**< its header waits for others of the same peer */
+    TP_COMM_REQUEST_QUEUED, /**< its header waits behind earlier ones to the same peer */
     TP_COMM_REQUEST_READING, /**< the same, while its data comes out of a device */
     TP_COMM_REQUEST_RNDV, /**< RTS sent; the transport moves the data */
-    TP_COMM_REQUEST_OFFERED, /**< RTS sent; waits for PULL or FINISH */
+    TP_COMM_REQUEST_OFFERED, /**< RTS sent; waits for a fragment request or the result */
     TP_COMM_REQUEST_POSTED, /**< receive without a matching message */
     TP_COMM_REQUEST_DELIVERING, /**< receive; the transport or a device moves the data */
     TP_COMM_REQUEST_FRAGMENTS, /**< sends or receives in fragments */
     TP_COMM_REQUEST_DONE, /**< complete; in ctx->completed, or waits to be tested */
 };
 
-/** A PULL of the peer, or the result of a FINISH. */
+/** The peer's request for fragments of the data, or its result of the transfer. */
 struct tp_comm_request_pull {
     uint32_t number; /* of the receiver's request */
     uint32_t piece; /* [bytes] */
@@ -72,9 +72,9 @@ struct telpher_request {
     uint8_t state; /* enum tp_comm_request_state */
     bool held; /* by the user, until tested */
     bool pulled,
-        finished; /* came while the transport had it; finished, of pieces that come: no more will */
-    bool sends; /* its pieces go out */
-    bool exports; /* and the receiver copies them out of exported chunks */
+        finished; /* arrived while the transport had it; with fragments, finished: no more arrive */
+    bool sends; /* sends its fragments */
+    bool exports; /* with sends: the receiver copies them out of exported chunks */
     bool heap; /* its chunk is from the heap */
     bool cut; /* the message is larger than the receive buffer */
     telpher_status status; /* IN_PROGRESS until complete; then also what failed first */

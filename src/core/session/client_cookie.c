@@ -52,10 +52,11 @@ answer_challenge(struct greeting *g, const struct tp_wire_challenge *challenge,
     status =
         tp_proof_check(TP_PROOF_SERVER, g->cookie, &g->input, challenge->proof, err);
     if (status == TELPHER_ERR_AUTH) {
-        return tp_error_set(err, status,
-                            "it does not know the cookie of this client: another "
-                            "program listens at that port, or TELPHER_COOKIE names the "
-                            "cookie file of another telpherd");
+        return tp_error_set(
+            err, status,
+            "the server does not know the cookie of this client: another "
+            "program listens at that port, or TELPHER_COOKIE names the "
+            "cookie file of another telpherd");
     }
     if (status == TELPHER_OK) {
         status = tp_proof_make(TP_PROOF_CLIENT, g->cookie, &g->input, proof, err);

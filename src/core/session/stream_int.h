@@ -41,7 +41,7 @@ struct tp_stream_rx {
     uint32_t len, left;
     bool takes_short; /* headers; immutable */
     uint64_t
-        discarded; /* number of a frame that was cut short and comes again in vain */
+        discarded; /* a received frame of this number is sent again, and is discarded */
     uint64_t trimmed; /* acknowledgement up to which kept frames were dropped */
     size_t unacked_bytes; /* of frames received since the last acknowledgement */
     bool
@@ -105,7 +105,7 @@ telpher_status tp_stream_keep_frame(struct tp_stream *s, const struct tp_wire_he
 /** Drops kept frames that the peer has acknowledged. Receiving thread. */
 void tp_stream_keep_trim(struct tp_stream *s);
 void tp_stream_keep_fini(struct tp_stream *s);
-/** Takes the next connection into use. Receiving thread. @return false: there is none */
+/** Switches to the next connection. Receiving thread. @return false: there is none */
 bool tp_stream_resume(struct tp_stream *s, const struct tp_stream_handler *handler,
                       void *arg);
 /** Copies kept frames that must be sent again to `out`. Under flush_lock and tx_lock. */

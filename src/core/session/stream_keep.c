@@ -16,9 +16,10 @@ enum {
     BLOCK_MIN = 16 << 10, /* [bytes] content whose copy has a block for reuse */
 };
 
-#define LOOK_EVERY (100 * TP_CLOCK_MS) /* at a break, while waiting for the peer */
+#define LOOK_EVERY                                                                     \
+    (100 * TP_CLOCK_MS) /* a wait for the peer looks whether the stream broke */
 
-/* In front of the bytes of a frame. */
+/* Precedes the bytes of each kept frame. */
 struct record {
     uint64_t seq;
     uint64_t transfer; /* of content */
@@ -75,7 +76,8 @@ tp_stream_keep_frame(struct tp_stream *s, const struct tp_wire_header *h,
                      const void *body, size_t body_len,
                      const struct tp_wire_data *content)
 {
-    struct tp_wire_header head = *h; /* a long one: it may be sent out of turn */
+    struct tp_wire_header head =
+        *h; /* kept with a long header: a short one is only valid right after the frame before */
     size_t len = TP_WIRE_HEADER_BYTES + body_len;
     struct record r = {.seq = h->seq, .len = (uint32_t)len};
     uint8_t *dst;

@@ -128,7 +128,7 @@ allow_entries(const char *folder, const char *const *hidden, size_t hidden_count
     }
 }
 
-/* Device files and what the kernel tells of the machine and of this process. Not memory that
+/* Device files and what the kernel reports about the machine and this process. Not memory that
  * programs share by name, nor the kernel's memory and log, nor other processes. */
 static void
 allow_kernels(int *rules)

@@ -234,7 +234,7 @@ add_checksums(const struct tp_control *msg, struct tp_conn **conn)
 }
 
 /* Finds the stream that a connection resumes. @return false: there is none; *ret_stream is NULL
- * if its first connection ended before it came here */
+ * if its first connection ended before it was passed here */
 static bool
 find_resumed(struct tp_exec *x, const struct tp_control *msg,
              struct tp_exec_peer **ret_peer, struct tp_stream **ret_stream)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * telpher-handshake: telpherd starts it once per TLS connection. Reads the keys, enters the
- * sandbox, authenticates the client whose socket came on descriptor 3, and returns the
+ * sandbox, authenticates the client whose socket was passed as descriptor 3, and returns the
  * secrets of the connection. It knows no device and loads no driver.
  */
 #include <getopt.h>

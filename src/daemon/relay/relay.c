@@ -32,7 +32,7 @@ is_empty(const struct pump *p)
     return p->start == p->end;
 }
 
-/* Receives into an empty buffer. @return true if bytes came */
+/* Receives into an empty buffer. @return true if bytes arrived */
 static bool
 fill(struct pump *p)
 {

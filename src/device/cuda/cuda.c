@@ -198,11 +198,13 @@ gpu_at(struct tp_cuda *c, int ordinal)
     return gpu;
 }
 
-#define HEAP_GROWTH ((uintptr_t)16 << 30) /* between two readings of the break */
+#define HEAP_GROWTH                                                                    \
+    ((uintptr_t)16                                                                     \
+     << 30) /* an address this far above the known break is not checked against sbrk(0) */
 
 /* ---- addresses ----------------------------------------------------------------------- */
 
-/* Where the heap below the break begins, for the life of the process. */
+/* The start of the heap that brk() grows: it does not change during the life of the process. */
 static uintptr_t
 find_heap(void)
 {

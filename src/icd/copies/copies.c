@@ -241,7 +241,7 @@ tp_copies_pause(struct tp_icd_copies *c, const char *why)
         tp_warn("icd", "%s: no copies are kept until another server can: %s",
                 c->session->server->address, why);
     } else {
-        tp_info("icd", "%s: a second server was tried in vain: %s",
+        tp_info("icd", "%s: a second server was tried without success: %s",
                 c->session->server->address, why);
     }
     drop_twin(c);

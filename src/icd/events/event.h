@@ -81,7 +81,7 @@ void tp_icd_event_subscribe(struct _cl_event *ev);
 void tp_icd_event_set_told(struct _cl_event *ev);
 /** Records the end of one of its transfers. Under the lock. */
 void tp_icd_event_part_done(struct _cl_event *ev, telpher_status status);
-/** Ends it with a local status (lost session, user event). Under the lock. */
+/** Ends an event with a status of this process (lost session, user event). Under the lock. */
 void tp_icd_event_end(struct _cl_event *ev, cl_int status);
 /**
  * Ends an event of a lost session. If a thread of the library still uses the program's

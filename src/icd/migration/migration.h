@@ -25,7 +25,7 @@ struct tp_icd_haul {
  *  caller; NULL: no memory */
 struct _cl_event *tp_icd_push(struct _cl_mem *root, const struct tp_icd_haul *what,
                               const struct tp_wire_u64s *wait);
-/** Appends a PULL, likewise. */
+/** Appends a PULL, which receives the content of a PUSH. Otherwise as tp_icd_push(). */
 struct _cl_event *tp_icd_pull(struct _cl_mem *root, const struct tp_icd_haul *what,
                               const struct tp_wire_u64s *wait, tp_icd_move_end ended);
 

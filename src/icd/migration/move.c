@@ -412,7 +412,7 @@ bring(struct tp_icd_op *op, struct _cl_mem *root, struct tp_icd_span span, bool 
 
 /* ---- many writers -------------------------------------------------------------------------- */
 
-/** Replaces the writers of a copy by one marker that waits for them all. */
+/** Bounds the list of writers of a copy: one marker, which waits for all of them, replaces them. */
 static cl_int
 join_writers(struct _cl_mem *root, uint32_t session_index)
 {
@@ -441,7 +441,7 @@ join_writers(struct _cl_mem *root, uint32_t session_index)
     return ev != NULL ? CL_SUCCESS : CL_OUT_OF_HOST_MEMORY;
 }
 
-/** Reserves memory, so that tp_icd_mem_used can record a writer. */
+/** Reserves memory for one more writer, so that tp_icd_mem_used() cannot fail. */
 static cl_int
 reserve_writer(struct _cl_mem *root, uint32_t session_index)
 {
@@ -455,7 +455,7 @@ reserve_writer(struct _cl_mem *root, uint32_t session_index)
     return err == CL_SUCCESS ? tp_icd_span_events_reserve(&copy->writers) : err;
 }
 
-/* ---- content of which only a part has a meaning ------------------------------------------ */
+/* ---- content that is stale or undefined --------------------------------------------------- */
 
 uint64_t
 tp_icd_mem_stale(const struct tp_icd_op *op, size_t use)
@@ -528,7 +528,7 @@ tp_icd_mem_arrange(const struct tp_icd_op *op)
         bool wanted;
 
         tp_icd_lock();
-        /* with copies, content is input of a session, and passes through this process */
+        /* with copies on a second server, all content passes through this process, which logs it */
         wanted = i != op->q->session_index && !tp_icd_copies_are_kept(op->q->session) &&
                  !tp_icd_copies_are_kept(ctx->sessions[i]) &&
                  !tp_icd_session_lost(op->q->session) &&
@@ -573,7 +573,7 @@ tp_icd_mem_close(struct _cl_mem *root)
     }
 }
 
-/** True if holders of a token may change a span, but in another session. */
+/** True if servers that hold an export's token may write to the span through another session. */
 static bool
 changes_elsewhere(const struct _cl_mem *root, uint32_t here, struct tp_icd_span span)
 {

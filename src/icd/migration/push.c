@@ -66,7 +66,7 @@ tp_icd_push(struct _cl_mem *root, const struct tp_icd_haul *what,
     if (ev == NULL) {
         return NULL;
     }
-    /* the PULL tells of a failure, too */
+    /* the PULL reports a failure, too */
     tp_icd_put(ev->session, TP_WIRE_PUSH,
                &(struct tp_wire_push){HAUL(root, what, ev, wait, values)});
     tp_icd_hold(&ev->obj);

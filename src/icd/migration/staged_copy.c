@@ -133,7 +133,7 @@ stage_fail(struct tp_icd_stage *stage, cl_int why)
 
 /* ---- what fetches and feeds share ------------------------------------------------------ */
 
-/** Creates a carry and its event on the internal queue of a session. */
+/** Creates a carry, and its event on the queue that this session keeps for internal transfers. */
 static struct carry *
 carry_create(struct tp_icd_stage *stage, struct _cl_mem *root, uint32_t session_index,
              cl_command_type type)
@@ -188,7 +188,8 @@ add_part(struct carry *carry, uint64_t transfer)
     carry->ev->transfer = transfer;
 }
 
-/** Completes a carry after its frame (with NOTIFY) was appended; gives the caller a hold. */
+/** Completes a carry once its frame, with NOTIFY, has been appended. @return its event, which the
+ *  caller must release */
 static struct _cl_event *
 carry_off(struct carry *carry, void (*on_end)(struct _cl_event *ev), bool expect)
 {
@@ -205,7 +206,7 @@ carry_off(struct carry *carry, void (*on_end)(struct _cl_event *ev), bool expect
     return ev;
 }
 
-/* ---- fetching --------------------------------------------------------------------------- */
+/* ---- fetches: a session's content is read into the stage --------------------------------- */
 
 static void
 fetch_ended(struct _cl_event *ev)
@@ -229,7 +230,7 @@ fetch_piece(struct tp_icd_sink *sink, uint64_t offset, uint32_t len)
     if (!sink->moves &&
         !tp_icd_copies_are_kept(tp_icd_session_current(fetch->session))) {
         stage_ready(fetch->stage, offset + len);
-    } /* else another session gets it when it is committed */
+    } /* else the content counts once the copies on the second server are committed */
     tp_icd_unlock();
 }
 
@@ -337,7 +338,7 @@ tp_icd_stage_fetch(struct tp_icd_stage *stage, struct _cl_mem *root,
     return carry_off(fetch, fetch_ended, true);
 }
 
-/* ---- feeding ---------------------------------------------------------------------------- */
+/* ---- feeds: the stage's content is written to a session ---------------------------------- */
 
 static void
 feed_ended(struct _cl_event *ev)

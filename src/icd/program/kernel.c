@@ -334,8 +334,8 @@ is_arg_param(cl_kernel_arg_info param)
 }
 
 /**
- * True if the driver itself would not tell of arguments. The server always builds with
- * -cl-kernel-arg-info; PoCL up to 3 tells of them only if the program asked for it.
+ * True if the driver itself would not report arguments. The server always builds with
+ * -cl-kernel-arg-info; PoCL up to 3 reports them only if the program asked for it.
  */
 static bool
 hides_arguments(const struct _cl_program *program)

@@ -87,10 +87,11 @@ find_sink(struct tp_icd_session *session, uint64_t transfer)
         sink = tp_map_get(&session->bulk.sinks, transfer);
     }
     if (sink == NULL && late) {
-        tp_warn("icd",
-                "%s: the bulk stream is closed: content of transfer %llu came without "
-                "a reply to a read",
-                session->server->address, (unsigned long long)transfer);
+        tp_warn(
+            "icd",
+            "%s: the bulk stream is closed: content of transfer %llu arrived without "
+            "a reply to a read",
+            session->server->address, (unsigned long long)transfer);
         tp_stream_break(session->bulk.stream, TELPHER_ERR_PROTO);
     }
     return sink;
@@ -111,7 +112,7 @@ on_data_begin(void *arg, uint64_t transfer, uint64_t offset, uint32_t len)
     } else if (sink != NULL) { /* the missing bytes would never arrive */
         tp_warn("icd",
                 "%s: the bulk stream is closed: transfer %llu has %llu of %llu bytes, "
-                "and %zu came at offset %llu",
+                "and %zu arrived at offset %llu",
                 session->server->address, (unsigned long long)transfer,
                 (unsigned long long)sink->got, (unsigned long long)sink->size,
                 (size_t)len, (unsigned long long)offset);
@@ -121,7 +122,8 @@ on_data_begin(void *arg, uint64_t transfer, uint64_t offset, uint32_t len)
     return dst;
 }
 
-/** Lets a sink go on with the session that took over. Lock held. */
+/** Moves a sink to the session that took over from @p from, which receives the rest of its
+ *  content. Lock held. */
 static void
 move_sink(struct tp_icd_session *from, struct tp_icd_sink *sink)
 {
@@ -132,8 +134,8 @@ move_sink(struct tp_icd_session *from, struct tp_icd_sink *sink)
     }
 }
 
-/** Ends the use of a sink by the receiving thread of a lost session. @return true: it goes on
- *  with another session. Lock held. */
+/** Ends the receiving thread's use of a sink. @return true: its session was lost, and the sink has
+ *  moved to the session that took over. Lock held. */
 static bool
 leave_sink(struct tp_icd_session *session, struct tp_icd_sink *sink)
 {

@@ -27,7 +27,7 @@ struct inquiry {
     struct tp_icd_server *server;
     struct tp_icd_facts *facts; /**< the server's reply */
     tp_ns deadline;
-    int change_fd; /**< tells of changes of this machine's network; -1: nothing does */
+    int change_fd; /**< readable after a change of this machine's network; -1: not supported */
     pthread_t thread;
     bool threaded;
     bool answered;

@@ -12,7 +12,7 @@
 struct tp_icd_request {
     uint64_t id;
     bool done;
-    telpher_status status; /**< of the session: PEER_LOST if no reply came */
+    telpher_status status; /**< of the session: PEER_LOST if no reply arrived */
     /**
      * Called once by the reading thread, without locks, with the reply's type and body,
      * or type 0 and NULL when the session was lost.

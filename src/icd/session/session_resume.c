@@ -225,7 +225,7 @@ watch_connection(struct tp_icd_session *session, int change_fd)
     tp_icd_unlock();
     tp_icd_poll(session);
     if (!tp_stream_is_away(session->stream)) {
-        tp_clock_sleep(TP_CLOCK_MS); /* another thread reads what came */
+        tp_clock_sleep(TP_CLOCK_MS); /* another thread reads the stream */
     }
 }
 

@@ -46,9 +46,10 @@ struct tp_offload_group {
     int launch_tag;
     bool attached, ended, lost;
     bool has_ended; /**< the workers have reported the end; no report follows */
-    uint64_t last; /**< then: the call that ended them. This parent may be behind it */
-    bool lost_is_known; /**< to the other parents */
-    unsigned looks; /**< receives reports of a loss */
+    uint64_t
+        last; /**< with has_ended: the call that ended them, which this parent may not have made yet */
+    bool lost_is_known; /**< the other parents know of the loss */
+    unsigned looks; /**< calls of tp_offload_group_hear_lost(), few of which probe */
     int64_t said[TP_OFFLOAD_AGREED_COUNT],
         agreed[TP_OFFLOAD_AGREED_COUNT]; /**< state of an agreement of the parents
                                         *  (agreement.c) */

@@ -51,7 +51,8 @@ is_sensible(const telpher_kernel *kernel)
     return true;
 }
 
-/* A kernel that is in a list already stays there; the last element has no next. */
+/* Appends a kernel, unless it is in a list already: then it has a next element, or is the last
+ * element of one of the two lists. */
 static void
 append(struct list *list, telpher_kernel *kernel)
 {

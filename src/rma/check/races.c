@@ -158,7 +158,7 @@ tp_rma_races_send(struct tp_rma_rank *from, struct tp_rma_rank *to, uint32_t tag
     queue->last = sent;
 }
 
-/* Those that came first are taken: of more there is nothing known. */
+/* The first ones are taken; of later ones nothing is known. */
 void
 tp_rma_races_take(struct tp_rma_rank *rank, uint32_t tag, uint32_t count)
 {

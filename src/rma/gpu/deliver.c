@@ -217,7 +217,8 @@ tp_rma_link_group(struct tp_rma_run *run, const struct tp_rma_group *group)
 
     if (index < TP_RMA_LINK_GROUPS || index >= 2 * TP_RMA_LINK_GROUPS) {
         tp_rma_run_fail(run, TELPHER_ERR_LIMIT,
-                        "a kernel on a GPU has room for %d groups over all processes",
+                        "too many groups that span all processes: a kernel on a GPU "
+                        "has room for %d",
                         (int)TP_RMA_LINK_GROUPS);
         return;
     }

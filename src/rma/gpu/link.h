@@ -2,9 +2,9 @@
 /*
  * Ranks that run on a GPU, in a job of several processes. Each has a *proxy* among the ranks
  * of processors: it takes the commands that its rank writes into memory both reach, and
- * makes the calls that a rank of its own would make; answers, and all that comes from
- * others, are delivered through one ring, which a block of the grid takes from. So groups,
- * order, room, the news of deaths and reports are what they are on processors.
+ * makes the calls that a rank of a processor would make. Answers and data from other ranks
+ * reach the GPU through one ring, which one block of the grid reads. So groups, order,
+ * credits, lost processes and reports work as they do between processors.
  */
 #ifndef TELPHER_RMA_GPU_LINK_H
 #define TELPHER_RMA_GPU_LINK_H

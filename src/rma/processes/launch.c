@@ -174,7 +174,7 @@ say_lost(const struct tp_rma_world *w, uint32_t lost, const char *kernel,
         return say_cannot(w, lost, err);
     }
     return say(err, TELPHER_ERR_PEER_LOST, "process %u is lost%s of %s", lost,
-               hello == NULL ? ", before it came to the launch" : " at the launch",
+               hello == NULL ? ", before it joined the launch" : " at the launch",
                kernel);
 }
 

@@ -142,7 +142,7 @@ telpher_status tp_rma_remote_get(struct tp_rma_lane *lane,
 telpher_status tp_rma_remote_flush(struct tp_rma_lane *lane,
                                    const struct tp_rma_call *call);
 void tp_rma_remote_returned(struct tp_rma_lane *lane);
-/** An answer came. */
+/** Handles an answer. */
 void tp_rma_remote_answer(struct tp_rma_rank *rank);
 
 /* ---- spread.c: groups over several processes ---- */
@@ -180,9 +180,10 @@ void tp_rma_spread_print_missing(FILE *out, const struct tp_rma_run *run,
 telpher_status tp_rma_deadlock_create(struct tp_rma_remote *r);
 /** True for messages that may end a wait. */
 bool tp_rma_deadlock_counts(uint16_t op);
-/** Nothing happened for a while: tells, or asks. */
+/** Called after a while without progress: reports this process as quiet or, in process 0, asks the
+ *  others whether they still are. */
 void tp_rma_deadlock_look(struct tp_rma_remote *r);
-/** QUIET or ASK came. @return false: it cannot be */
+/** Handles QUIET or ASK. @return false: the peer broke the protocol */
 bool tp_rma_deadlock_take(struct tp_rma_remote *r, uint32_t process,
                           const telpher_rma_command *c);
 

@@ -47,7 +47,7 @@ struct tp_rma_hello {
 /** Handles a command or control message from another process, in order. */
 struct tp_rma_delivery {
     const telpher_rma_command *command;
-    const void *data; /* what came with it, or NULL: it is where it belongs */
+    const void *data; /* the data that arrived with it; NULL: it is in place already */
     size_t len;
     void *
         body; /* the same, if it has memory of its own: owned; the callee may take it */

@@ -230,11 +230,11 @@ who_tests_in_vain_is_told_once(void **state)
     tp_log_set_sink(NULL, NULL);
     assert_int_equal(said[0], TELPHER_ERR_AGAIN);
     assert_int_equal(said[1], TELPHER_OK);
-    at = strstr(words, "rank 0 has tested for tag 7 in vain for longer than the "
-                       "deadline of 0.100 s");
+    at = strstr(words, "rank 0 has tested for tag 7 without success for longer than "
+                       "0.100 s, the deadline of waits");
     assert_non_null(at);
     assert_null(strstr(at + 1, "rank 0 has tested"));
-    assert_non_null(strstr(words, "rank 0: tests in vain for tag 7: 0 of 2"));
+    assert_non_null(strstr(words, "rank 0: tests without success for tag 7: 0 of 2"));
 }
 
 /* A guard for each would be more mappings than the system gives. */

@@ -41,9 +41,8 @@ static void
 a_deadlock_is_decided_at_once(void **state)
 {
     static const char *const words[] = {
-        "deadlock",
-        "rank 0: waits for tag 9: 1 of 2, the last came from rank 1; since ",
-        "rank 2: waits for tag 4: 0 of 1 from rank 1, none ever came; since ",
+        "deadlock", "rank 0: waits for tag 9: 1 of 2, the last from rank 1; since ",
+        "rank 2: waits for tag 4: 0 of 1 from rank 1, none ever arrived; since ",
         "test_kernels.c:", NULL};
 
     (void)state;
@@ -90,7 +89,8 @@ a_deadline_ends_a_launch(void **state)
 {
     static const char *const words[] = {
         "longer than the deadline", "waits for tag 1: 0 of 1",
-        "rank 0: tests in vain for tag 0: 0 of 1, none ever came; since ", NULL};
+        "rank 0: tests without success for tag 0: 0 of 1, none ever arrived; since ",
+        NULL};
     telpher_rma_params p = shape(3, 1, 2);
 
     (void)state;

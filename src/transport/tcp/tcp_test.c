@@ -353,7 +353,7 @@ test_other_files_stay(void **state)
     assert_int_equal(tp_tcp_transport.listen(path, &fd, &err), TELPHER_ERR_NOT_FOUND);
 }
 
-/* ---- connecting in vain ---- */
+/* ---- connecting without success ---- */
 
 static void
 test_refused(void **state)

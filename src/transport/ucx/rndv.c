@@ -5,7 +5,7 @@
  *
  * UCX ends a rejected rendezvous at the sender as if the data had been received. So UCX_REJECT
  * is sent before the descriptor is released: both go by the endpoint's one lane for active
- * messages, which keeps order. A reject that came too late would name a message that is no
+ * messages, which keeps order. A reject that arrived too late would name a message that is no
  * longer under way, and closes the connection.
  */
 #include <string.h>

@@ -76,7 +76,7 @@ read_more(tp_ns deadline, struct tp_error *err)
         return tp_clock_passed(deadline)
                    ? tp_error_set(err, TELPHER_ERR_TIMEOUT,
                                   "the launcher did not answer in time (PMI): not all "
-                                  "ranks came (TELPHER_START_TIMEOUT)")
+                                  "ranks connected (TELPHER_START_TIMEOUT)")
                    : TELPHER_OK;
     }
     n = read(pmi.fd, pmi.line + pmi.len, LINE - pmi.len);

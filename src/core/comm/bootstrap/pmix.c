@@ -221,7 +221,8 @@ name_missing(const struct tp_bootstrap *boot, const char *key, struct tp_error *
         }
     }
     return tp_error_set(err, TELPHER_ERR_TIMEOUT,
-                        "not all ranks came in time%s (TELPHER_START_TIMEOUT)", names);
+                        "not all ranks connected in time%s (TELPHER_START_TIMEOUT)",
+                        names);
 }
 
 /* Publishes this rank's data; a collective call. @return false: timeout */

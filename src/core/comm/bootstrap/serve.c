@@ -290,14 +290,14 @@ take_ended(struct telpher_root *root)
         r++;
     }
     if (r < root->size) {
-        snprintf(words, sizeof(words), "rank %u ended before it came", r);
+        snprintf(words, sizeof(words), "rank %u ended before it connected", r);
         fail(root, TELPHER_ERR_PEER_LOST, words);
     }
 }
 
 /* ---- timeout ---- */
 
-/* "never came: rank 3, 5 and 2 more", or connected ranks that did not send their
+/* "never connected: rank 3, 5 and 2 more", or connected ranks that did not send their
  * data. */
 static void
 name_missing(struct telpher_root *root)
@@ -325,8 +325,8 @@ name_missing(struct telpher_root *root)
     if (missing > NAMES) {
         snprintf(more, sizeof(more), " and %u more", missing - NAMES);
     }
-    snprintf(words, sizeof(words), "%s: rank %s%s%s", all_came ? what : "never came",
-             names, more,
+    snprintf(words, sizeof(words), "%s: rank %s%s%s",
+             all_came ? what : "never connected", names, more,
              root->starved && !all_came
                  ? "; the root has no descriptors for more (ulimit -n)"
                  : "");

@@ -82,7 +82,7 @@ struct tp_mems_known *tp_mems_known_at(const struct tp_mems *mems, const void *p
 /** @return OK; EXISTS: it overlaps another, NO_MEMORY. */
 telpher_status tp_mems_known_add(struct tp_mems *mems,
                                  const struct tp_device_memory *memory, bool allocated);
-/** Removes it, and clears the cache. */
+/** Removes an entry, and clears the cache of lookups. */
 void tp_mems_known_remove(struct tp_mems *mems, struct tp_mems_known *known);
 
 /**

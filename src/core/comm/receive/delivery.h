@@ -35,9 +35,9 @@ void tp_comm_delivery_add(struct tp_comm_peer *peer, struct tp_comm_delivery *de
 void tp_comm_delivery_lose(struct tp_comm_peer *peer);
 
 void tp_comm_message_lose_peer(struct tp_comm_peer *peer);
-/** Gives messages to handlers that came after them. */
+/** Delivers kept messages to handlers that were set later. */
 unsigned tp_comm_message_run_unhandled(telpher_context *ctx);
-/** Frees messages whose buffers never came. */
+/** Frees messages whose buffers never arrived. */
 void tp_comm_message_fini(telpher_context *ctx);
 void tp_comm_channel_lose_peer(telpher_context *ctx, const struct tp_comm_peer *peer);
 void tp_comm_channel_fini(telpher_context *ctx);

@@ -201,8 +201,9 @@ open_peer(struct tp_broker *b, struct tp_broker_conn *c)
     struct tp_broker_session *s = tp_broker_pair_find(b, c->preface.session, &pair);
 
     if (s == NULL) {
-        return refuse_connection(b, c, TELPHER_ERR_NOT_FOUND,
-                                 "no session here expects this server");
+        return refuse_connection(
+            b, c, TELPHER_ERR_NOT_FOUND,
+            "no session of this server expects a stream from that server");
     }
     if (!pair->resumes) { /* an export, which has many streams of one name */
         c->preface.features &= ~TP_WIRE_FEATURE_RESUME;

@@ -408,7 +408,7 @@ load_record(struct loader *l, const struct record *r, const uint8_t *body)
         copy(&pid, sizeof(pid), body, r->len);
         return tp_broker_relay_restore(l->b, pid);
     default:
-        return TELPHER_OK; /* of a later version */
+        return TELPHER_OK; /* a record type of a later version: ignored */
     }
 }
 
@@ -427,7 +427,7 @@ tp_broker_handover_load(struct tp_broker *b, int fd, struct tp_error *err)
     b->ending_count = l.head.ending_count;
     status = tp_broker_shares_restore(b, l.head.share_fd, l.head.slot_count, err);
     while (status == TELPHER_OK && take(&l, &r, &body)) {
-        /* a connection or a session that is lost costs no other one */
+        /* a record that cannot be read loses its own connection or session only */
         if (load_record(&l, &r, body) != TELPHER_OK) {
             tp_warn("broker",
                     "reload: a record of type %u of the state cannot be read: that "

@@ -236,13 +236,13 @@ tp_exec_endpoint_new(struct tp_exec *x, const uint8_t name[TP_WIRE_SESSION_BYTES
 
 /* ---- operations of holders ---- */
 
-/* A read or a write under way. */
+/* A read or a write that the holder of an endpoint has started. */
 struct operation {
     struct tp_exec_peer *peer;
-    uint64_t event; /* the holder's, which its end sets; 0: none */
+    uint64_t event; /* user event of the holder, set when the operation ends; 0: none */
 };
 
-/* Says that an operation has ended, and ends it. The peer may be freed then. */
+/* Sets the event of an operation and uncounts it, after which the peer may be freed. */
 static void
 end_operation(struct tp_exec_peer *p, uint64_t event, int32_t error)
 {

@@ -19,7 +19,7 @@ struct tp_exec_forward {
 
 /* An event that a peer will end, or the end of one that is not known yet. In its table. */
 struct end {
-    struct tp_exec_event *ev; /* held; NULL: it came early */
+    struct tp_exec_event *ev; /* held; NULL: FORWARD arrived before PEER_EVENT */
     int32_t status;
 };
 

@@ -39,7 +39,7 @@ struct tp_exec_peer {
     enum tp_exec_peer_step step; /**< lock */
     struct tp_cond changed; /**< step has changed; with lock */
     struct tp_map events; /**< id → struct end, see peer_event.c; lock */
-    size_t early; /**< of them: ends that came before PEER_EVENT; lock */
+    size_t early; /**< of them: ends that arrived before their PEER_EVENT; lock */
     struct tp_exec_export *export; /**< held; whose holder of a token the other side is;
                                         NULL: another server of the client */
     _Atomic unsigned operations; /**< under way on the export */

@@ -108,7 +108,7 @@ static const cl_uint sub_group_params[] = {CL_KERNEL_MAX_NUM_SUB_GROUPS,
                                            CL_KERNEL_COMPILE_NUM_SUB_GROUPS,
                                            CL_KERNEL_COMPILE_SUB_GROUP_SIZE_INTEL};
 
-/* The kernel number in facts that came with a binary; -1 if the name is not there. */
+/* The kernel number in facts that were stored with a binary; -1 if the name is not there. */
 static int64_t
 stored_index(const struct tp_buf *stored, const char *name)
 {
@@ -326,7 +326,7 @@ add_log(struct tp_exec_build *build, cl_uint which, struct subject *s,
     char *log = tp_exec_build_log(build, which);
     telpher_status status;
 
-    if (log == NULL) { /* for the driver's error */
+    if (log == NULL) { /* records the driver's error instead */
         return add_answers(facts, TP_WIRE_FACT_PROGRAM_DEVICE, build->indices[which], 0,
                            ask_build, s, log_params, TP_ARRAY_LEN(log_params));
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The files of this machine that a compiler may see: installed software that every user may
- * read, folders of the loaded drivers, drivers' caches, and what the kernel tells of the
+ * read, folders of the loaded drivers, drivers' caches, and what the kernel reports about the
  * hardware. SECURITY.md lists them.
  */
 #include <errno.h>
@@ -320,7 +320,7 @@ tp_exec_paths_allow(const struct tp_exec_paths *p, const struct tp_exec_call *ca
     }
     fd = open_place(call);
     if (fd < 0) {
-        return true; /* nothing is there, and the call will say why */
+        return true; /* the call itself fails, with the right errno */
     }
     if (find_name(fd, name, sizeof(name)) && fstat(fd, &st) == 0) {
         allowed = (!opens && S_ISDIR(st.st_mode)) || is_in_system(name) ||

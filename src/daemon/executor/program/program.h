@@ -40,7 +40,7 @@ struct tp_exec_program {
     unsigned waiting; /**< transfers of its content in progress; done_lock */
     unsigned readers; /**< PROGRAM_BINARIES and links under way; done_lock */
     struct tp_list builds; /**< a build that waits for content or readers; done_lock */
-    struct tp_buf stored; /**< argument facts that came with a binary */
+    struct tp_buf stored; /**< argument facts stored with a binary */
     struct tp_buf specs; /**< struct tp_exec_spec of a program in IL; reader only */
     struct tp_map spec_places; /**< id of a constant → its index in specs plus 1 */
     uint32_t kernel_count; /**< kernels alive; reader only */

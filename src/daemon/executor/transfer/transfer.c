@@ -208,7 +208,7 @@ tp_exec_transfers_each_staging(const struct tp_exec_transfers *all,
     each(arg, all->large);
 }
 
-/* True if content of an unknown transfer came by a stream of the kind that its command names. */
+/* True if content of an unknown transfer arrived by a stream of the kind that its command names. */
 static bool
 comes_from(const struct tp_exec_transfer *t, const struct tp_exec_bulk *peer)
 {

@@ -90,10 +90,9 @@ struct tp_exec_bulk {
     uint32_t index;
     struct tp_list sends; /**< chunks to send; lock */
     bool gives_signs; /**< the other server sends frames when it idles; receiver only */
-    tp_ns
-        quiet; /**< looks for what the other server sends that found nothing; receiver only */
+    tp_ns quiet; /**< looks that found nothing from the other server; receiver only */
     bool keeps; /**< chunks stay until the other side has acknowledged them */
-    bool unacked; /**< content came that was not acknowledged; receiver only */
+    bool unacked; /**< content arrived that was not acknowledged; receiver only */
     struct tp_list kept; /**< chunks sent and not acknowledged; lock */
     uint64_t send_bytes; /**< in them; lock */
     struct tp_cond wake; /**< the sender's; lock */
@@ -166,7 +165,7 @@ void tp_exec_bulk_queue(struct tp_exec_transfer *t, struct tp_exec_chunk *chunk)
 void tp_exec_bulk_tell(struct tp_exec_bulk *b, uint16_t type, const void *msg);
 /** Notes that a chunk was sent, and received where streams resume; frees it. Under lock. */
 void tp_exec_bulk_chunk_sent(struct tp_exec_bulk *b, struct tp_exec_chunk *c);
-/** Drops content without a command that came by the stream of a lost server. A command that
+/** Drops content without a command that arrived by the stream of a lost server. A command that
  *  comes later fails because the stream is lost. Under lock. */
 void tp_exec_bulk_drop_unknown(struct tp_exec_bulk *b);
 /** Frees a transfer that is in no list but its own. Under lock. */

@@ -47,7 +47,7 @@ run_bad(uint32_t lanes)
 
     memset(data, 0, sizeof(*data));
     run(&kernel_deadlock, 5, lanes, 1, soon, TELPHER_ERR_TIMEOUT,
-        "rank 2: waits for tag 4: 0 of 1 from rank 1, none ever came; since ", data);
+        "rank 2: waits for tag 4: 0 of 1 from rank 1, none ever arrived; since ", data);
     run(&kernel_early, 6, lanes, 1, soon, TELPHER_ERR_TIMEOUT,
         "rank 5: has returned from the kernel", data);
     run(&kernel_slow, 3, lanes, 1, soon, TELPHER_ERR_TIMEOUT, "test_kernels.c:", data);

@@ -132,7 +132,7 @@ typedef struct telpher_rma_gpu_part {
     uint32_t *senders, *taken;
     telpher_rma_gpu_waiting *waits; /* by rank */
     telpher_rma_gpu_meet *meets; /* by group */
-    uint64_t *few; /* by group, turn and position: what few bytes each came with */
+    uint64_t *few; /* by group, turn and position: the few bytes that each sent along */
     uint64_t *mail; /* slots of 16 bytes, by target and source; NULL = none */
     uint32_t *mail_taken; /* by target and source */
     uint32_t

@@ -101,9 +101,9 @@ telpher_rma_cuda_row(const struct telpher_rma_cuda *c, uint32_t rank,
             fprintf(out, " from rank %u", w->from);
         }
         if (sender != 0) {
-            fprintf(out, ", the last came from rank %u", sender - 1);
+            fprintf(out, ", the last from rank %u", sender - 1);
         } else {
-            fprintf(out, ", none ever came");
+            fprintf(out, ", none ever arrived");
         }
     } else {
         fprintf(out, "rank %u: waits in %s of group %u", rank, call, w->tag);
