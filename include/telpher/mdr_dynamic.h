@@ -156,6 +156,13 @@ TELPHER_CALL telpher_status telpher_mdr_balancer_set(telpher_mdr *mdr,
  */
 TELPHER_CALL telpher_status telpher_mdr_sync(telpher_mdr_call *call, uint32_t entry);
 
+/**
+ * Adds @p ns of processor time to what the balancer knows of the object of @p call: for work that
+ * a program does for it outside of its entries. @return TELPHER_OK, TELPHER_ERR_INVALID (the call
+ * has no object of an array)
+ */
+TELPHER_CALL telpher_status telpher_mdr_load_add(telpher_mdr_call *call, uint64_t ns);
+
 /* ---- checkpoints ---- */
 
 /**

@@ -79,6 +79,18 @@ telpher_mdr_sync(telpher_mdr_call *call, uint32_t entry)
     return TELPHER_OK;
 }
 
+telpher_status
+telpher_mdr_load_add(telpher_mdr_call *call, uint64_t ns)
+{
+    struct tp_mdr_element *e = tp_mdr_element_of_call(call);
+
+    if (e == NULL) {
+        return TELPHER_ERR_INVALID;
+    }
+    e->ns += ns;
+    return TELPHER_OK;
+}
+
 /* A message with a list of loads for process @p rank. */
 static void
 send_loads(telpher_mdr *mdr, struct tp_mdr_array_state *a, uint8_t kind, uint32_t rank,

@@ -142,10 +142,15 @@ static void
 worker_grow(telpher_mdr_call *call)
 {
     struct worker *w = call->self;
-    uint64_t end = thread_ns() + UINT64_C(1000000) * (1 + GROWTH_MS * w->rounds);
+    uint64_t ns = UINT64_C(1000000) * (1 + GROWTH_MS * w->rounds);
+    uint64_t end = thread_ns() + ns;
 
     if (call->params_len != 0) {
         w->plan = *TELPHER_MDR_PARAMS(call, struct plan);
+    }
+    if (call->index.at[0] % 2 != 0) {
+        OK(telpher_mdr_load_add(call, ns)); /* instead of the work itself */
+        end = 0;
     }
     while (thread_ns() < end) {
     }
