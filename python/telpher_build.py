@@ -49,6 +49,8 @@ extern "Python" void mdr_future(telpher_mdr_call *);
 extern "Python" void mdr_reduce(telpher_mdr_call *);
 extern "Python" void mdr_start(telpher_mdr_call *);
 extern "Python" void mdr_remote(telpher_mdr_call *);
+extern "Python" void mdr_resume(telpher_mdr_call *);
+extern "Python" void mdr_pup(telpher_mdr_call *, telpher_mdr_pup *);
 extern "Python" void mdr_sent(void *, telpher_status, size_t);
 extern "Python" void add_device(void *, const telpher_device_info *);
 extern "Python" void add_address(void *, const char *);
@@ -58,7 +60,7 @@ telpher_status mdr_send(const mdr_where *to, uint32_t entry, const char *params,
 telpher_status mdr_send_buffer(const mdr_where *to, uint32_t entry, const char *params, size_t params_len, void *data,
                                size_t len, uintptr_t number);
 typedef struct mdr_posted { uint64_t end; ...; } mdr_posted;
-typedef struct { uint64_t number; ...; } mdr_object;
+typedef struct { uint64_t number; mdr_posted *posted; } mdr_object;
 void mdr_expect(mdr_object *object, mdr_posted *posted, const char *head, void *data, size_t len, int on_host);
 void mdr_forget(mdr_object *object, mdr_posted *posted);
 void mdr_post_channel(telpher_mdr_call *call);

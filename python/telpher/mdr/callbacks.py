@@ -5,10 +5,11 @@ import struct
 import sys
 
 from .._telpher import ffi, lib
+from . import moves
 from .chare import Chare, how
 from .channel import End
 from .constants import (ASYNC, CALL_HEAD, CHANNEL_HEAD, CHANNEL_NAME, CONDITIONAL, COUNT, FUTURE_HEAD, MANAGER_CLASS,
-                        NO_FUTURE, REDUCE_HEAD, RESULT, WAITS)
+                        MOBILE_CLASS, NO_FUTURE, REDUCE_HEAD, RESULT, WAITS)
 from .proxy import SIZE_OF_PROXY, Proxy, class_of
 from .runtime import charm, trace
 from .wire import read_call, read_message
@@ -18,15 +19,17 @@ _kept = []  # tables that the library keeps pointers to
 
 def mdr_classes():
     any_length, waits = lib.TELPHER_MDR_ANY_LENGTH, 1
-    yield "python object", ffi.sizeof("mdr_object"), [
+    entries = [
         ("call", ffi.addressof(lib, "mdr_run_invoke"), lib.mdr_post, any_length, 0),
         ("channel", ffi.addressof(lib, "mdr_run_channel"), ffi.addressof(lib, "mdr_post_channel"), any_length, 0)]
+    yield "python object", ffi.sizeof("mdr_object"), entries
     yield "python manager", 0, [("start", lib.mdr_start, ffi.NULL, any_length, 0),
                                 ("quiet", lib.mdr_future, ffi.NULL, any_length, 0),
                                 ("future", lib.mdr_future, lib.mdr_post, any_length, 0),
                                 ("reduce", lib.mdr_reduce, lib.mdr_post, any_length, 0),
                                 ("wait until quiet", ffi.addressof(lib, "mdr_quiet"), ffi.NULL, any_length, waits),
                                 ("remote", lib.mdr_remote, lib.mdr_post, any_length, 0)]
+    yield "python object that moves", ffi.sizeof("mdr_object"), [*entries, ("resume", lib.mdr_resume, ffi.NULL, 0, 0)]
 
 
 def register(name, size, entries):
@@ -39,6 +42,8 @@ def register(name, size, entries):
     definition.name, definition.object_size, definition.entries = texts[0], size, table
     definition.create = lib.mdr_create
     definition.destroy = lib.mdr_destroy
+    if any(entry[0] == "resume" for entry in entries):
+        definition.pup = lib.mdr_pup
     _kept.append((table, texts, definition))
     number = ffi.new("uint32_t *")
     charm._check(lib.telpher_mdr_class_register(charm._raw, definition, number))
@@ -71,21 +76,27 @@ def _on_create(call):
         charm._manager = _copy_of(array[0])
     if only is not None and only != call.index.at[0]:
         return
-    cls = class_of(name)
+    chare = new_object(call, class_of(name), only is not None)
+    cls = type(chare)
+    init = cls.__init__
+    kind = WAITS if cls is charm._main and how(init) != ASYNC else how(init)
+    charm._ready(charm._execute, chare, "__init__", init, kind, (chare, *args), NO_FUTURE)
+
+
+def new_object(call, cls, is_alone=False):
+    """The object of Python for an object of the library, without its attributes."""
     copy = ffi.new("telpher_mdr_array *", call.array)
     index = tuple(call.index.at[i] for i in range(call.array.dims)) if call.array.dims else call.index.at[0]
-    charm._making = Proxy(copy[0], cls, None if only is None else index, owner=copy), index
+    charm._making = Proxy(copy[0], cls, index if is_alone else None, owner=copy), index
     try:
         chare = cls.__new__(cls)
     finally:
         charm._making = None
     state = ffi.cast("mdr_object *", call.self)
-    state.number = next(charm._object_numbers)
-    chare._telpher_state = state
+    state.number, state.posted = next(charm._object_numbers), ffi.NULL
+    chare._telpher_state, chare._telpher_mobile = state, call.array.class_id == MOBILE_CLASS
     charm._objects[state.number] = chare
-    init = cls.__init__
-    kind = WAITS if cls is charm._main and how(init) != ASYNC else how(init)
-    charm._ready(charm._execute, chare, "__init__", init, kind, (chare, *args), NO_FUTURE)
+    return chare
 
 
 _copies = {}
@@ -105,6 +116,16 @@ def _on_landed(number):
 @_guarded("mdr_destroy")
 def _on_destroy(call):
     charm._objects.pop(ffi.cast("uint64_t *", call.self)[0], None)
+
+
+@_guarded("mdr_pup")
+def _on_pup(call, pup):
+    moves.pup(call, pup)
+
+
+@_guarded("mdr_resume")
+def _on_resume(call):
+    moves.resume(charm._objects[ffi.cast("mdr_object *", call.self).number])
 
 
 @_guarded("mdr_post")

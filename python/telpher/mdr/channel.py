@@ -34,6 +34,13 @@ class Channel:
         self._name = CHANNEL_HEAD.pack(chare.thisProxy._raw.id, *_padded(chare.thisIndex), number, 0)[:CHANNEL_NAME]
         self._sent = 0
 
+    def __getstate__(self):
+        return self.remote, self._name, self._end, self._sent
+
+    def __setstate__(self, state):
+        self.remote, self._name, self._end, self._sent = state
+        self._place = self.remote._place()
+
     def send(self, *values, gpu_src_ptrs=None, gpu_src_sizes=None):
         """Starts to send values: numbers, arrays, device memory, any that can be pickled.
 
@@ -212,6 +219,18 @@ class End:
     def __init__(self, chare, name):
         self.next, self.arrived, self.waiter, self.posted, self.last_posted = 0, {}, None, {}, 0
         self._chare, self._name, self._slot, self._in_slot, self._row = chare, name, None, None, None
+
+    def __getstate__(self):
+        if self.posted or self._in_slot is not None:
+            raise TypeError("an object whose channel has buffers of post() cannot move: receive first")
+        if self._slot is not None:
+            charm._ends.pop(self._slot.end, None)
+        return self._chare, self._name, self.next, self.arrived, self.last_posted
+
+    def __setstate__(self, state):
+        chare, name, after, arrived, posted = state
+        self.__init__(chare, name)
+        self.next, self.arrived, self.last_posted = after, arrived, posted
 
     def has_next(self):
         return self.next in self.arrived

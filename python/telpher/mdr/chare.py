@@ -7,7 +7,8 @@ import sys
 from typing import Any, Callable, Iterable, Optional, Sequence, Union
 
 from .._telpher import ffi, lib
-from .constants import ASYNC, CALL, CONDITIONAL, HIDDEN, OBJECT_CLASS, PLAIN, WAITS
+from . import moves
+from .constants import ASYNC, CALL, CONDITIONAL, HIDDEN, MOBILE_CLASS, OBJECT_CLASS, PLAIN, SYNC, WAITS
 from .proxy import Proxy, classes, index_tuple
 from .runtime import Keywords, charm
 from .waiting import Future, wait_for
@@ -52,7 +53,8 @@ class Chare:
         names = sorted(name for name in dir(cls) if not name.startswith("__") and callable(getattr(cls, name))
                        and getattr(cls, name) is not getattr(Chare, name, None))
         cls._telpher_name = f"{cls.__module__}.{cls.__qualname__}"
-        fill_table(cls, [*HIDDEN, *names])
+        fill_table(cls, [*HIDDEN, "migrate", *names])
+        cls._telpher_may_move = cls.migrated is not Chare.migrated
 
     def __new__(cls, *what: Any, onPE: int = -1, args: Iterable = ()):
         if cls is Chare:  # Chare(Class) makes one object, and gives its proxy
@@ -63,6 +65,8 @@ class Chare:
         self.thisProxy, self.thisIndex = charm._making
         self._telpher_reductions, self._telpher_conditions = {}, []
         self._telpher_channels, self._telpher_opened = {}, {}
+        self._telpher_mobile, self._telpher_ns, self._telpher_suspended = False, 0, 0
+        self._telpher_target = self._telpher_held = None
         return self
 
     def contribute(self, data: Any, reducer: Optional[str], callback: Callable, section: Optional[Proxy] = None) -> None:
@@ -86,6 +90,22 @@ class Chare:
                                   {"self": self})
         if not holds():
             wait_for(lambda resume: self._telpher_conditions.append(lambda: holds() and (resume() or True)))
+
+    def migrate(self, toPe: int) -> None:
+        """Moves this object to process @toPe when its methods have ended; attributes and the messages of its channels
+        are pickled. Objects of Array(…, useAtSync=True) and of classes with a method migrated() may move."""
+        moves.want(self, toPe)
+
+    def migrated(self) -> None:
+        """Called after a move; for classes to define."""
+
+    def AtSync(self) -> None:
+        """Waits for the other objects of the array, which was made with useAtSync=True. TELPHER_MDR_BALANCER then spreads
+        them by their processor time, and resumeFromSync() runs in each. End the method after this call."""
+        moves.want(self, SYNC)
+
+    def resumeFromSync(self) -> None:
+        """Called when the objects are spread; for classes to define."""
 
     def _telpher_result(self, collection, number, value):
         charm._reducers.all_done(self, collection, number, value)
@@ -116,7 +136,7 @@ def _create_one(cls, pe, args):
     return _create(cls, 1, [charm.numPes()], args, pe)[pe]
 
 
-def _create(cls, dims, extent, args, only=None):
+def _create(cls, dims, extent, args, only=None, class_id=OBJECT_CLASS):
     array = ffi.new("telpher_mdr_array *")
     params = pickle.dumps((bytes(charm._manager_bytes()), cls._telpher_name, tuple(args), only), 5)
     if len(params) > charm._params_max:
@@ -125,18 +145,21 @@ def _create(cls, dims, extent, args, only=None):
     if dims == 0:
         status = lib.telpher_mdr_group_create(charm._raw, OBJECT_CLASS, params, len(params), array)
     else:
-        status = lib.telpher_mdr_array_create(charm._raw, OBJECT_CLASS, dims, ffi.new("int32_t[]", extent), params,
+        status = lib.telpher_mdr_array_create(charm._raw, class_id, dims, ffi.new("int32_t[]", extent), params,
                                               len(params), array)
     charm._check(status)
     return Proxy(array[0], cls, owner=array)
 
 
-def Array(cls: type, dims: Union[int, Sequence[int]], args: Iterable = ()) -> Proxy:
-    """Creates an array of @cls: dims=8, or dims=(4, 4) for two dimensions, up to three. @return Proxy"""
+def Array(cls: type, dims: Union[int, Sequence[int]], args: Iterable = (), useAtSync: bool = False) -> Proxy:
+    """Creates an array of @cls: dims=8, or dims=(4, 4) for two dimensions, up to three. @return Proxy
+
+    useAtSync: its objects may move, and be spread by a balancer: AtSync().
+    """
     extent = list(dims) if isinstance(dims, (tuple, list)) else [dims]
     if not 1 <= len(extent) <= 3 or any(e < 1 for e in extent):
         raise ValueError(f"dims={dims}: one to three positive numbers")
-    return _create(cls, len(extent), extent, args)
+    return _create(cls, len(extent), extent, args, class_id=MOBILE_CLASS if useAtSync or cls._telpher_may_move else OBJECT_CLASS)
 
 
 def Group(cls: type, args: Iterable = ()) -> Proxy:

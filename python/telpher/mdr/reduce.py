@@ -126,8 +126,9 @@ class ReductionManager:
         return future
 
     def all_done(self, chare, collection, number, value):
-        future = self._futures.pop((chare.thisProxy._raw.id, chare.thisIndex, collection, number))
-        future._arrived(value, False)
+        future = self._futures.pop((chare.thisProxy._raw.id, chare.thisIndex, collection, number), None)
+        if future is not None:  # the object did not move without waiting for it
+            future._arrived(value, False)
 
 
 class ToAll:

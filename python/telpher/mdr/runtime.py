@@ -4,6 +4,7 @@ import inspect
 import itertools
 import struct
 import sys
+import time
 import traceback
 import types
 from collections import deque
@@ -55,11 +56,11 @@ class _Runtime:
         if self._raw:
             raise RuntimeError("charm.start() runs already")
         self._reset()
-        from . import callbacks, channel, proxy, reduce, remote, section, timers, waiting, wire  # they import charm
+        from . import callbacks, channel, moves, proxy, reduce, remote, section, timers, waiting, wire  # they import charm
         self._future, self._send, self._place, self._split = waiting.Future, proxy.send, proxy.place, section.split
         self._wait_for, self._iwait = waiting.wait_for, channel.iwait
         self._landing, self._reducers, self._callbacks = wire.Landing(), reduce.ReductionManager(), callbacks
-        self._remote, self._timers = remote, timers.Timers()
+        self._remote, self._timers, self._moves = remote, timers.Timers(), moves
         self._main = entry
         raw, err = ffi.new("telpher_mdr **"), ffi.new("telpher_error *")
         status = lib.telpher_mdr_create(ffi.NULL, raw, err)
@@ -267,6 +268,21 @@ class _Runtime:
 
     def _execute(self, chare, name, function, how, args, future):
         """Runs a method; its result goes to the future."""
+        if chare is None or not chare._telpher_mobile:
+            self._run_method(chare, name, function, how, args, future)
+        elif chare._telpher_held is not None:  # it leaves, or waits for its array
+            chare._telpher_held.append((name, args, future))
+        else:
+            self._measured(chare, self._run_method, chare, name, function, how, args, future)
+
+    @staticmethod
+    def _measured(chare, call, *args):
+        """Counts the processor time for the balancer."""
+        start = time.thread_time_ns()
+        call(*args)
+        chare._telpher_ns += time.thread_time_ns() - start
+
+    def _run_method(self, chare, name, function, how, args, future):
         keywords = args[-1].names if args and type(args[-1]) is Keywords else {}
         if keywords:
             args = args[:-1]
@@ -283,35 +299,29 @@ class _Runtime:
 
     def _execute_when(self, chare, name, function, how, args, future):
         """The same for a method with a condition: when that holds."""
-        def attempt():
-            try:
-                if not function._telpher_when(args):
-                    return False
-            except Exception as wrong:
-                self._raised((chare, name), wrong, future)
-            else:
-                self._execute(chare, name, function, how & ~CONDITIONAL, args, future)
-            return True
-
+        attempt = Attempt(chare, name, function, how, args, future)
         if not attempt():
             chare._telpher_conditions.append(attempt)
 
     def _touch(self, chare):
         """The object may change: its conditions are evaluated afterwards."""
-        if chare is not None and chare._telpher_conditions:
+        if chare is not None and (chare._telpher_conditions or chare._telpher_target is not None):
             self._touched.append(chare)
 
     def _check_conditions(self):
         """Runs what waited for conditions that hold now, in the order in which it began to wait."""
         while self._touched:
-            rows, at = self._touched.pop()._telpher_conditions, 0
-            while at < len(rows):
+            chare = self._touched.pop()
+            rows, at = chare._telpher_conditions, 0
+            while at < len(rows) and chare._telpher_held is None:
                 attempt = rows.pop(at)
                 if attempt():
                     at = 0  # it may have changed what others wait for
                 else:
                     rows.insert(at, attempt)
                     at += 1
+            if chare._telpher_target is not None and chare._telpher_suspended == 0:
+                self._moves.leave(chare)
 
     def _finish(self, chare, name, function, args, keywords, future):
         try:
@@ -340,7 +350,23 @@ class _Runtime:
         except BaseException as wrong:
             self._raised(what, wrong, future)
         else:
+            self._suspend(what, coroutine, waiting, future)
+
+    def _suspend(self, what, coroutine, waiting, future):
+        """The async method waits: _step() goes on."""
+        chare = what[0]
+        if chare is None:
             waiting(lambda result=None: self._step(what, coroutine, result, future))
+            return
+
+        def go_on(result=None):
+            chare._telpher_suspended -= 1
+            if chare._telpher_mobile:
+                self._measured(chare, self._step, what, coroutine, result, future)
+            else:
+                self._step(what, coroutine, result, future)
+        chare._telpher_suspended += 1
+        waiting(go_on)
 
     def _raised(self, what, wrong, future):
         chare, name = what
@@ -362,6 +388,24 @@ class _Runtime:
             if not isinstance(wrong, KeyboardInterrupt):
                 sys.stderr.write(f"telpher: {text}")
         lib.telpher_mdr_exit(self._raw, lib.TELPHER_ERR_CANCELED)
+
+
+class Attempt:
+    """A call of a method with a condition. It runs when that holds: @return whether it did."""
+    __slots__ = ("chare", "name", "function", "how", "args", "future")
+
+    def __init__(self, *what):
+        self.chare, self.name, self.function, self.how, self.args, self.future = what
+
+    def __call__(self):
+        try:
+            if not self.function._telpher_when(self.args):
+                return False
+        except Exception as wrong:
+            charm._raised((self.chare, self.name), wrong, self.future)
+        else:
+            charm._execute(self.chare, self.name, self.function, self.how & ~CONDITIONAL, self.args, self.future)
+        return True
 
 
 class Keywords:

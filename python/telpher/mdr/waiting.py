@@ -25,11 +25,19 @@ def wait_for(waiting, is_ready=None):
     me = greenlet.getcurrent()
     if me.parent is None:
         raise RuntimeError("only a method with @coro may wait; give it the decorator, or make it async def")
-    if is_ready is not None and charm._turn_until(is_ready):
+    chare = getattr(me, "chare", None)
+    is_mobile = chare is not None and chare._telpher_mobile
+    if is_ready is not None and not is_mobile and charm._turn_until(is_ready):
         return
-    waiting(me.switch)  # from where it was started: methods run between turns of the scheduler
+    # methods run between turns of the scheduler: from where this one was started
+    waiting(me.switch if not is_mobile else lambda *value: charm._measured(chare, me.switch, *value))
+    if chare is None:
+        me.parent.switch()
+        return
+    chare._telpher_suspended += 1
     me.parent.switch()
-    charm._touch(getattr(me, "chare", None))
+    chare._telpher_suspended -= 1
+    charm._touch(chare)
 
 
 class RemoteFuture:

@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Objects that move. One leaves when none of its methods is suspended; calls that come meanwhile are held, and go along."""
+import io
+import pickle
+
+from .._telpher import ffi, lib
+from .constants import CONDITIONAL, NO_FUTURE, RESUME, SYNC
+from .runtime import Attempt, charm
+
+_NOT_PACKED = ("_telpher_state", "_telpher_conditions", "_telpher_held", "_telpher_mobile", "_telpher_target",
+               "_telpher_suspended")
+
+
+def want(chare, target):
+    """The object shall move to a process, or be spread with its array: SYNC."""
+    if not chare._telpher_mobile:
+        raise TypeError(f"{chare!r} cannot move: make it by Array(…, useAtSync=True), or define migrated() in its class")
+    if target != SYNC and not 0 <= target < charm.numPes():
+        raise ValueError(f"migrate({target}): there are {charm.numPes()} processes")
+    chare._telpher_target = None if target == charm.myPe() else target
+    charm._touch(chare)
+
+
+def leave(chare):
+    """Begins the move; no method of the object runs or is suspended."""
+    target, chare._telpher_target, chare._telpher_held = chare._telpher_target, None, []
+    call = ffi.new("telpher_mdr_call *")
+    call.mdr, call.self, call.array = charm._raw, chare._telpher_state, chare.thisProxy._raw
+    for i, at in enumerate(chare.thisIndex):
+        call.index.at[i] = at
+    if target == SYNC:
+        charm._check(lib.telpher_mdr_load_add(call, chare._telpher_ns))
+        chare._telpher_ns = 0
+        charm._check(lib.telpher_mdr_sync(call, RESUME))
+    else:
+        charm._check(lib.telpher_mdr_migrate(call, target))
+
+
+def go_on(chare, rows):
+    """Queues calls, rows of (name, arguments, future), that were held."""
+    table, numbers = type(chare)._telpher_methods, type(chare)._telpher_numbers
+    for name, args, future in rows:
+        if name not in numbers:
+            continue  # migrated() and resumeFromSync() of Chare itself
+        function, how = table[numbers[name]][1:]
+        charm._ready(charm._execute if how < CONDITIONAL else charm._execute_when, chare, name, function, how,
+                     (chare, *args), future)
+
+
+def resume(chare):
+    """The array is spread; the object is where it shall be."""
+    rows, chare._telpher_held = chare._telpher_held or [], None
+    go_on(chare, [("resumeFromSync", (), NO_FUTURE)])
+    go_on(chare, [(name, args[1:], future) for name, args, future in rows])
+
+
+# ---- packing ----
+
+class _Pickler(pickle.Pickler):
+    def __init__(self, file, chare):
+        super().__init__(file, 5)
+        self._chare = chare
+
+    def persistent_id(self, obj):
+        return "object" if obj is self._chare else None
+
+
+class _Unpickler(pickle.Unpickler):
+    def __init__(self, file, chare):
+        super().__init__(file)
+        self._chare = chare
+
+    def persistent_load(self, _name):
+        return self._chare
+
+
+def _calls_of(chare):
+    """The calls that wait: for conditions, for the move, and those whose messages have just come."""
+    rows = [(row.name, row.args[1:], row.future) for row in chare._telpher_conditions if isinstance(row, Attempt)]
+    rows += [(name, args[1:], future) for name, args, future in chare._telpher_held or ()]
+    left = []
+    for callback, args in charm._queue:
+        if callback in (charm._execute, charm._execute_when) and args[0] is chare:
+            _chare, name, _function, _how, values, future = args
+            rows.append((name, values[1:], future))
+        else:
+            left.append((callback, args))
+    charm._queue.clear()
+    charm._queue.extend(left)
+    return rows
+
+
+def pack(chare):
+    attributes = {name: value for name, value in vars(chare).items() if name not in _NOT_PACKED}
+    file = io.BytesIO()
+    _Pickler(file, chare).dump((attributes, _calls_of(chare)))
+    return pickle.dumps(type(chare)._telpher_name) + file.getvalue()
+
+
+def unpack(call, data):
+    from .callbacks import new_object
+    from .proxy import class_of
+    file = io.BytesIO(data)
+    chare = new_object(call, class_of(pickle.load(file)))
+    attributes, rows = _Unpickler(file, chare).load()
+    vars(chare).update(attributes)
+    go_on(chare, [("migrated", (), NO_FUTURE), *rows])
+
+
+_packed = {}  # number of an object: what SIZE gave, for PACK
+
+
+def pup(call, raw):
+    """Gives the size, packs or unpacks: the length, u64, and the pickle."""
+    mode, number = lib.telpher_mdr_pup_mode(raw), ffi.cast("mdr_object *", call.self).number
+    length = ffi.new("uint64_t *")
+    if mode == lib.TELPHER_MDR_UNPACK:
+        lib.telpher_mdr_pup_bytes(raw, length, 8)
+        data = bytearray(length[0])
+        lib.telpher_mdr_pup_bytes(raw, ffi.from_buffer(data), len(data))
+        unpack(call, data)
+        return
+    data = pack(charm._objects[number]) if mode == lib.TELPHER_MDR_SIZE else _packed.pop(number)
+    if mode == lib.TELPHER_MDR_SIZE:
+        _packed[number] = data
+    length[0] = len(data)
+    lib.telpher_mdr_pup_bytes(raw, length, 8)
+    lib.telpher_mdr_pup_bytes(raw, ffi.from_buffer(data), len(data))
