@@ -7,9 +7,11 @@ SVM, SVMPointer and SVMAllocation; coarse-grained memory must be mapped meanwhil
 """
 import ctypes
 import functools
-import os
+from typing import Any
 
-from ._telpher import ffi
+from ._telpher import ffi, lib
+
+Buffer = Any  # what address_of() takes
 
 _LEGACY, _NO_CONTEXT = 1, 201  # CU_STREAM_LEGACY, the default stream; CUDA_ERROR_INVALID_CONTEXT
 _CPU, _CUDA, _CUDA_HOST = 1, 2, 3  # DLDeviceType
@@ -54,9 +56,10 @@ def item_size(typestr):
 
 
 @functools.lru_cache(None)
-def _driver():
+def cuda_driver():
     """CUDA's driver, which the maker of a device array has loaded."""
-    driver = ctypes.CDLL(os.environ.get("TELPHER_LIBCUDA", "libcuda.so.1"))
+    name = lib.telpher_config_get(b"TELPHER_LIBCUDA")
+    driver = ctypes.CDLL(ffi.string(name).decode() if name else "libcuda.so.1")
     driver.cuStreamSynchronize.argtypes = [ctypes.c_void_p]
     return driver
 
@@ -64,7 +67,7 @@ def _driver():
 def _wait_for(stream):
     """Waits for what a program has put on a stream: the array's content is there, and nothing overwrites what is received.
     The CUDA Array Interface, version 3, and DLPack make this the consumer's duty."""
-    status = _driver().cuStreamSynchronize(stream)
+    status = cuda_driver().cuStreamSynchronize(stream)
     if status not in (0, _NO_CONTEXT):  # without a context this thread has put nothing on a stream
         raise RuntimeError(f"cuStreamSynchronize of stream {stream} failed: CUDA error {status}; the program's kernels may "
                            "have failed before: synchronize the device to see where")

@@ -5,15 +5,17 @@ A Context belongs to one thread at a time. Waiting calls release the interpreter
 """
 import time
 import weakref
+from typing import Any, Dict, Optional, Tuple, TypeVar
 
 from ._telpher import ffi, lib
-from .buffers import address_of, to_dlpack
+from .buffers import Buffer, address_of, to_dlpack
 from .errors import check, error
 
 ANY = 0xFFFFFFFF  # any rank, or all
 KINDS = {"host": 0, "opencl": 1, "cuda": 2, "sim": 3}
 _TIMEOUT = lib.TELPHER_ERR_TIMEOUT
 _PENDING = lib.PENDING  # results of C from here on are requests
+_AnyBuffer = TypeVar("_AnyBuffer")
 _SLICE_NS = 50_000_000  # a wait looks for signals this often
 
 
@@ -44,7 +46,7 @@ class Memory:
         self._owner = owner
         self._free = weakref.finalize(self, context._free, pointer) if owner is None else None
 
-    def free(self):
+    def free(self) -> None:
         """Frees the memory now. No transfer may use it any more."""
         if self._free is not None:
             self._free()
@@ -59,10 +61,10 @@ class Memory:
             self._owner._telpher_pointer  # raises if freed
         return self.context._raw and self._pointer
 
-    def __len__(self):
+    def __len__(self) -> int:
         return self.nbytes
 
-    def __getitem__(self, part):
+    def __getitem__(self, part: slice) -> "Memory":
         if not isinstance(part, slice):
             raise TypeError("a part of memory is a slice in bytes: memory[0:4096]")
         start, stop, step = part.indices(self.nbytes)
@@ -71,18 +73,18 @@ class Memory:
         return Memory(self.context, ffi.cast("char *", self._telpher_pointer) + start,
                       max(0, stop - start), self.kind, owner=self)
 
-    def view(self):
+    def view(self) -> memoryview:
         """The bytes of host memory as a memoryview, without a copy."""
         if self.kind != "host":
             raise TypeError(f"the CPU cannot read {self.kind} memory; use copy_to()")
         return memoryview(ffi.buffer(self._telpher_pointer, self.nbytes))
 
-    def copy_from(self, source):
+    def copy_from(self, source: Buffer) -> None:
         """Copies from a buffer of the same size, host or device."""
         pointer, size, _keep = address_of(source)
         self._copy(self._telpher_pointer, pointer, size)
 
-    def copy_to(self, destination):
+    def copy_to(self, destination: _AnyBuffer) -> _AnyBuffer:
         """Copies to a buffer of the same size, host or device. @return the buffer"""
         pointer, size, _keep = address_of(destination, writable=True)
         self._copy(pointer, self._telpher_pointer, size)
@@ -93,7 +95,7 @@ class Memory:
             raise ValueError(f"the other buffer has {size} bytes, this memory {self.nbytes}")
         check(lib.telpher_mem_copy(self.context._raw, to, source, size), self.context._raw)
 
-    def __dlpack_device__(self):
+    def __dlpack_device__(self) -> Tuple[int, int]:
         if self.kind not in ("host", "cuda"):
             raise BufferError(f"DLPack has no device type for {self.kind} memory")
         return (1, 0) if self.kind == "host" else (2, 0)
@@ -109,7 +111,7 @@ class Memory:
 
 class _CudaMemory(Memory):
     @property
-    def __cuda_array_interface__(self):
+    def __cuda_array_interface__(self) -> Dict[str, Any]:
         address = int(ffi.cast("uintptr_t", self._telpher_pointer))
         return {"shape": (self.nbytes,), "typestr": "|u1", "data": (address, False), "version": 3}
 
@@ -122,12 +124,13 @@ class Request:
     def __init__(self, length):
         self._length = length
 
-    def test(self):
+    def test(self) -> bool:
         """Whether it is complete. Raises what it ended with."""
         return True
 
-    def wait(self, timeout=None):
-        """Progresses until it is complete. @return bytes that were moved. Raises TimedOut, PeerLost, …"""
+    def wait(self, timeout: Optional[float] = None) -> int:
+        """Progresses until it is complete, @timeout seconds at most. @return bytes that were moved. Raises TimedOut,
+        PeerLost, …"""
         return self._length
 
 
@@ -195,7 +198,8 @@ class _OfContext:
         self._end = weakref.finalize(self, context._if_open, end, raw)
         context._dependents.add(self)
 
-    def close(self):
+    def close(self) -> None:
+        """Ends it before its context ends."""
         self._end()
         self.__dict__.pop("_raw", None)
 
@@ -209,18 +213,18 @@ class _OfContext:
 class Channel(_OfContext):
     """One end of an ordered channel with another rank; see telpher/channel.h."""
 
-    def __init__(self, context, rank, number):
+    def __init__(self, context: "Context", rank: int, number: int):
         self.rank, self.number = _checked(context, rank), number
         out = ffi.new("telpher_channel **")
         check(lib.telpher_channel_open(context._raw, rank, number, out), context._raw)
         super().__init__(context, out[0], lib.telpher_channel_close)
 
-    def send(self, source):
+    def send(self, source: Buffer) -> Request:
         """Starts to send a buffer. @return Request"""
         pointer, size, keep = address_of(source)
         return _request(self.context, lib.channel_send(self._raw, pointer, size), (self, keep))
 
-    def recv(self, destination):
+    def recv(self, destination: Buffer) -> Request:
         """Starts to receive into a buffer. @return Request, whose wait() returns the bytes received"""
         pointer, size, keep = address_of(destination, True)
         return _request(self.context, lib.channel_recv(self._raw, pointer, size), (self, keep))
@@ -229,18 +233,18 @@ class Channel(_OfContext):
 class Window(_OfContext):
     """Memory that other ranks put into and get from, with notifications; see telpher/win.h. Collective."""
 
-    def __init__(self, context, memory, timeout=60):
+    def __init__(self, context: "Context", memory: Buffer, timeout: float = 60):
         self.memory = memory
         pointer, size, self._keep = address_of(memory, writable=True)
         out = ffi.new("telpher_win **")
         check(lib.telpher_win_create(context._raw, pointer, size, _nanoseconds(timeout), out), context._raw)
         super().__init__(context, out[0], lib.telpher_win_destroy)
 
-    def size(self, rank):
+    def size(self, rank: int) -> int:
         """Bytes of a rank's memory in this window."""
         return lib.telpher_win_size(self._raw, _checked(self.context, rank))
 
-    def put(self, rank, offset, source, tag=None):
+    def put(self, rank: int, offset: int, source: Buffer, tag: Optional[int] = None) -> Request:
         """Writes a buffer at @offset of @rank's memory; @tag: and notifies it. @return Request"""
         pointer, size, keep = address_of(source)
         _checked(self.context, rank)
@@ -250,29 +254,30 @@ class Window(_OfContext):
             started = lib.window_put_notify(self._raw, rank, offset, pointer, size, tag)
         return _request(self.context, started, (self, keep))
 
-    def get(self, rank, offset, destination):
+    def get(self, rank: int, offset: int, destination: Buffer) -> Request:
         """Reads from @offset of @rank's memory into a buffer. @return Request"""
         pointer, size, keep = address_of(destination, writable=True)
         started = lib.window_get(self._raw, _checked(self.context, rank), offset, pointer, size)
         return _request(self.context, started, (self, keep))
 
-    def notify(self, rank, tag):
+    def notify(self, rank: int, tag: int) -> None:
         """Notifies a rank after the puts to it before."""
         check(lib.telpher_notify(self._raw, _checked(self.context, rank), tag), self.context._raw)
 
-    def test(self, tag, count=1):
+    def test(self, tag: int, count: int = 1) -> bool:
         """Whether @count notifications with @tag have come; if so, they are used up."""
         status = lib.telpher_notify_test(self._raw, tag, count)
         return status == 0 or (status != lib.TELPHER_ERR_AGAIN and not check(status, self.context._raw))
 
-    def wait(self, tag, count=1, source=ANY, timeout=None):
+    def wait(self, tag: int, count: int = 1, source: int = ANY, timeout: Optional[float] = None) -> None:
         """Waits for @count notifications with @tag and uses them up. Raises TimedOut, PeerLost."""
         check(_wait(timeout, lambda ns: lib.telpher_notify_wait(self._raw, source, tag, count, ns)),
               self.context._raw)
 
-    def flush(self, rank=ANY, timeout=None):
+    def flush(self, rank: int = ANY, timeout: Optional[float] = None) -> None:
         """Waits until this rank's puts are in the memory of @rank."""
-        check(_wait(timeout, lambda ns: lib.telpher_win_flush(self._raw, _checked(self.context, rank, True), ns)), self.context._raw)
+        check(_wait(timeout, lambda ns: lib.telpher_win_flush(self._raw, _checked(self.context, rank, True), ns)),
+              self.context._raw)
 
 
 class Context:
@@ -283,7 +288,7 @@ class Context:
     timeout:    [s] to find all other ranks.
     """
 
-    def __init__(self, transports=None, timeout=0):
+    def __init__(self, transports: Optional[str] = None, timeout: float = 0):
         params = ffi.new("telpher_context_params *")
         names = ffi.new("char[]", transports.encode()) if transports else ffi.NULL
         params.struct_size = ffi.sizeof("telpher_context_params")
@@ -310,7 +315,7 @@ class Context:
             raise ValueError("the context is closed")
         raise AttributeError(f"'Context' object has no attribute {name!r}")
 
-    def close(self):
+    def close(self) -> None:
         """Leaves the job. Memory, channels and windows of it end with it."""
         raw = self.__dict__.pop("_raw", None)
         if raw is None:
@@ -321,7 +326,7 @@ class Context:
             lib.telpher_context_destroy(raw)
         self._left = []
 
-    def __enter__(self):
+    def __enter__(self) -> "Context":
         return self
 
     def __exit__(self, *_what):
@@ -341,36 +346,40 @@ class Context:
         self._left += [row for row in left if lib.request_test(row[0]) >= _PENDING]
 
     @property
-    def rank(self):
+    def rank(self) -> int:
+        """Number of this rank."""
         return lib.telpher_context_rank(self._raw)
 
     @property
-    def size(self):
+    def size(self) -> int:
+        """Number of ranks."""
         return lib.telpher_context_size(self._raw)
 
     @property
-    def local_rank(self):
+    def local_rank(self) -> int:
+        """Number of this rank among those of its host."""
         return lib.telpher_context_local_rank(self._raw)
 
     @property
-    def local_size(self):
+    def local_size(self) -> int:
+        """Number of ranks on this host."""
         return lib.telpher_context_local_size(self._raw)
 
-    def transport(self, rank):
+    def transport(self, rank: int) -> str:
         """Name of the transport that reaches a rank: "shm"."""
         return ffi.string(lib.telpher_context_transport(self._raw, _checked(self, rank))).decode()
 
-    def progress(self):
+    def progress(self) -> int:
         """Progresses all operations, without waiting. @return number of events"""
         if self._left:
             self._reap()
         return lib.telpher_progress(self._raw)
 
-    def barrier(self, timeout=60):
+    def barrier(self, timeout: float = 60) -> None:
         """Returns when all ranks have called it. @timeout [s]"""
         check(lib.telpher_barrier(self._raw, _nanoseconds(timeout)), self._raw)
 
-    def alloc(self, nbytes, kind="host"):
+    def alloc(self, nbytes: int, kind: str = "host") -> Memory:
         """Allocates memory: "host", "opencl", "cuda", or "sim", which is for tests. @return Memory"""
         if kind not in KINDS:
             raise ValueError(f"kind {kind!r}: one of {', '.join(KINDS)}")
@@ -378,7 +387,7 @@ class Context:
         check(lib.telpher_mem_alloc(self._raw, KINDS[kind], nbytes, out), self._raw)
         return (_CudaMemory if kind == "cuda" else Memory)(self, out[0], nbytes, kind)
 
-    def register(self, buffer, queue=None):
+    def register(self, buffer: Any, queue: Any = None) -> Memory:
         """Makes a pyopencl.Buffer usable in all calls, without a copy. @return Memory
 
         queue: pyopencl.CommandQueue that the program uses the buffer with. Transfers start after its work.
@@ -389,10 +398,10 @@ class Context:
                                           queue_pointer, out), self._raw)
         return Memory(self, out[0], buffer.size, "opencl", owner=(buffer, queue))
 
-    def window(self, memory, timeout=60):
+    def window(self, memory: Buffer, timeout: float = 60) -> Window:
         """Opens a window on a buffer. Collective. @return Window"""
         return Window(self, memory, timeout)
 
-    def channel(self, rank, number=0):
+    def channel(self, rank: int, number: int = 0) -> Channel:
         """Opens this rank's end of channel @number with @rank. @return Channel"""
         return Channel(self, rank, number)

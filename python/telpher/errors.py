@@ -6,7 +6,7 @@ from ._telpher import ffi, lib
 class Error(Exception):
     """A call of libtelpher failed. `status` is the number, `name` its name: "TELPHER_ERR_PEER_LOST"."""
 
-    def __init__(self, status, text=""):
+    def __init__(self, status: int, text: str = ""):
         self.status = status
         self.name = ffi.string(lib.telpher_status_name(status)).decode()
         super().__init__(f"{self.name}: {text}" if text else self.name)

@@ -2,6 +2,7 @@
 """Servers of OpenCL devices, and settings."""
 import os
 from dataclasses import dataclass
+from typing import List, Optional, Tuple
 
 from ._telpher import ffi, lib
 from .errors import error
@@ -52,7 +53,7 @@ def add_setting(handle, info):
                                     _text(info.help)))
 
 
-def servers(text=None):
+def servers(text: Optional[str] = None) -> List[str]:
     """Addresses of servers, from @text or TELPHER_SERVERS: ["node1:7410", …]."""
     text = os.environ.get("TELPHER_SERVERS", "") if text is None else text
     if not text:
@@ -77,13 +78,13 @@ def _of_server(address, timeout):
     return found
 
 
-def devices(server=None, timeout=10):
+def devices(server: Optional[str] = None, timeout: float = 10) -> List[Device]:
     """Devices of a server, or of all of TELPHER_SERVERS. @timeout [s] @return list of Device"""
     addresses = servers() if server is None else [server]
     return [device for address in addresses for device in _of_server(address, timeout)]
 
 
-def settings():
+def settings() -> List[Tuple[str, str, str, str]]:
     """(name, value or "", default, help) of every TELPHER_* setting."""
     found = []
     handle = ffi.new_handle(found)

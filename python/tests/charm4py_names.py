@@ -186,11 +186,19 @@ def check_timers():
     expect((0.03 <= time.monotonic() - start, done.get(), 0.06 <= time.monotonic() - start), (True, [0.02, 0.04, 0.06], True))
 
 
+def check_cuda():
+    """Where no driver of CUDA is, charm.lib says so."""
+    try:
+        charm.lib.CudaStreamSynchronize
+    except RuntimeError as wrong:
+        expect("charm.lib needs the CUDA driver" in str(wrong), True)
+
+
 class Main(Chare):
     """Its constructor is the main function, and may wait."""
 
     def __init__(self, args):
-        for check in check_conditions, check_results, check_sections, check_reducers, check_pool, check_timers:
+        for check in check_conditions, check_results, check_sections, check_reducers, check_pool, check_timers, check_cuda:
             check()
             print(f"{check.__name__}: ok", flush=True)
         self.ended = Future()

@@ -1,14 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ordered channels between two elements, and memory that receives name before messages arrive."""
+from typing import TYPE_CHECKING, Any, Optional, Sequence, Union
+
 from .._telpher import ffi, lib
 from ..buffers import address_of
 from ..core import KINDS
 from .constants import CHANNEL, CHANNEL_HEAD, CHANNEL_NAME, INLINE, IS_ARGUMENT, LONE
-from .proxy import index_tuple, send_rows
+from .proxy import Proxy, index_tuple, send_rows
 from .runtime import charm
 from .waiting import wait_for
 from .wire import IN_BAND, Arrived, array_of, encode, is_memory, is_numpy
 
+if TYPE_CHECKING:
+    from .chare import Chare
+
+Numbers = Optional[Union[int, Sequence[int]]]  # one or several
 _MASK = 0xFFFFFFFF
 _BYTES = (bytes, bytearray, memoryview)
 _UNUSED = object()
@@ -22,7 +28,7 @@ class Channel:
     recv(buffer, …): receives arrays straight into memory of the caller, host or device.
     """
 
-    def __init__(self, chare, remote, local=None):
+    def __init__(self, chare: "Chare", remote: Proxy, local: Any = None):
         if remote._index is None:
             raise ValueError("the other end of a channel is an element: proxy[index]")
         self.remote, self._place = remote, remote._place()
@@ -41,7 +47,7 @@ class Channel:
         self.remote, self._name, self._end, self._sent = state
         self._place = self.remote._place()
 
-    def send(self, *values, gpu_src_ptrs=None, gpu_src_sizes=None):
+    def send(self, *values: Any, gpu_src_ptrs: Numbers = None, gpu_src_sizes: Numbers = None) -> None:
         """Starts to send values: numbers, arrays, device memory, any that can be pickled.
 
         gpu_src_ptrs, gpu_src_sizes: addresses and bytes of more arrays in CUDA memory; a number or a sequence each.
@@ -78,14 +84,14 @@ class Channel:
         data, rows = encode(values, arrays=True, addresses=pairs)
         send_rows(self._place, CHANNEL, head, data, rows)
 
-    def post(self, *buffers, post_buf_addresses=None, post_buf_sizes=None):
+    def post(self, *buffers: Any, post_buf_addresses: Numbers = None, post_buf_sizes: Numbers = None) -> None:
         """Names the buffers of the next receive that has none, before it is called: recv() then takes no argument.
 
         A message that arrives afterwards goes straight there.
         """
         self._end.post(_rows(buffers, post_buf_addresses, post_buf_sizes))
 
-    def recv(self, *buffers, post_buf_addresses=None, post_buf_sizes=None):
+    def recv(self, *buffers: Any, post_buf_addresses: Numbers = None, post_buf_sizes: Numbers = None) -> Any:
         """The values of the other end's next send(): one, or a tuple.
 
         With buffers, the arrays of the message are received into them, in order, and the other values are returned,
@@ -100,11 +106,11 @@ class Channel:
             wait_for(end.wait, end.has_next)
         return end.take()
 
-    def ready(self):
+    def ready(self) -> bool:
         """Whether recv() would return at once."""
         return self._end.has_next()
 
-    async def arrival(self, *buffers, post_buf_addresses=None, post_buf_sizes=None):
+    async def arrival(self, *buffers: Any, post_buf_addresses: Numbers = None, post_buf_sizes: Numbers = None) -> Any:
         """recv() for async methods."""
         if buffers or post_buf_addresses is not None:
             self._end.post_now(_rows(buffers, post_buf_addresses, post_buf_sizes))

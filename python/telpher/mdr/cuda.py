@@ -2,16 +2,15 @@
 """charm.lib: the copies between host and CUDA memory that programs for Charm4py call by addresses."""
 import ctypes
 
-from .._telpher import ffi, lib
+from ..buffers import cuda_driver
 
 
 class CudaLibrary:
     """Calls of the CUDA driver, in the context that is current: that of CuPy, Numba or PyTorch."""
 
     def __init__(self):
-        name = ffi.string(lib.telpher_config_get(b"TELPHER_LIBCUDA")).decode()
         try:
-            self._driver = ctypes.CDLL(name)
+            self._driver = cuda_driver()
         except OSError as wrong:
             raise RuntimeError(f"charm.lib needs the CUDA driver: {wrong}") from None
 
@@ -22,16 +21,16 @@ class CudaLibrary:
             self._driver.cuGetErrorName(code, ctypes.byref(text))
             raise RuntimeError(f"{name}: {(text.value or b'error').decode()} ({code})")
 
-    def CudaDtoH(self, host, device, nbytes, stream=0):
+    def CudaDtoH(self, host: int, device: int, nbytes: int, stream: int = 0) -> None:
         """Starts a copy of @nbytes at the address @device to the address @host, in a stream."""
         self._call("cuMemcpyDtoHAsync_v2", ctypes.c_void_p(host), ctypes.c_uint64(device), ctypes.c_size_t(nbytes),
                    ctypes.c_void_p(stream))
 
-    def CudaHtoD(self, device, host, nbytes, stream=0):
+    def CudaHtoD(self, device: int, host: int, nbytes: int, stream: int = 0) -> None:
         """Starts a copy of @nbytes at the address @host to the address @device, in a stream."""
         self._call("cuMemcpyHtoDAsync_v2", ctypes.c_uint64(device), ctypes.c_void_p(host), ctypes.c_size_t(nbytes),
                    ctypes.c_void_p(stream))
 
-    def CudaStreamSynchronize(self, stream=0):
+    def CudaStreamSynchronize(self, stream: int = 0) -> None:
         """Waits for the work of a stream."""
         self._call("cuStreamSynchronize", ctypes.c_void_p(stream))

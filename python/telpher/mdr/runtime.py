@@ -8,7 +8,7 @@ import time
 import traceback
 import types
 from collections import deque
-from typing import Any, Callable, Iterable, Iterator, List, Optional
+from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, List, Optional
 
 try:
     import greenlet
@@ -20,6 +20,10 @@ from ..core import Context
 from ..errors import error
 from .constants import (ASYNC, CONDITIONAL, FUTURE, FUTURE_HEAD, FUTURE_NUMBER, MANAGER_CLASS, NO_FUTURE, NO_RESULT,
                         NOTHING, QUIET, WAITS)
+
+if TYPE_CHECKING:
+    from .proxy import Proxy
+    from .remote import Pool
 
 AGAIN, IN_PROGRESS = lib.TELPHER_ERR_AGAIN, lib.TELPHER_IN_PROGRESS
 MARGIN = 256  # [bytes] of parameters for headers
@@ -136,17 +140,17 @@ class _Runtime:
         self.exit(1)
 
     @property
-    def thisProxy(self):
+    def thisProxy(self) -> "Proxy":
         """The runtimes of all processes, [i] of one: exit(), abort() and updateGlobals() may be called there."""
         return self._remote.proxy()
 
     @property
-    def pool(self):
+    def pool(self) -> "Pool":
         """Runs functions as tasks in idle processes: map(), map_async(), Task()."""
         return self._remote.pool
 
     @property
-    def lib(self):
+    def lib(self) -> Any:
         """Copies between host and CUDA memory: CudaDtoH(), CudaHtoD(), CudaStreamSynchronize()."""
         if self._cuda is None:
             from .cuda import CudaLibrary
@@ -174,11 +178,11 @@ class _Runtime:
         self.startQD(future)
         future.get()
 
-    def Future(self, num_vals: int = 1):
+    def Future(self, num_vals: int = 1) -> Any:
         """A telpher.mdr.Future."""
         return self._future(num_vals)
 
-    def awaitCreation(self, *proxies) -> None:
+    def awaitCreation(self, *proxies: Any) -> None:
         """Waits in a @coro method until the constructors of all objects of @proxies have run."""
         self.wait([proxy._call_number(NOTHING, (), awaitable=True) for proxy in proxies])
 
@@ -190,8 +194,8 @@ class _Runtime:
         """Calls @callable_obj, a Future or a method of a proxy for example, with @args after @secs seconds or later."""
         self._timers.add(secs, callable_obj, *args)
 
-    def split(self, proxy, numsections: int, section_func: Optional[Callable] = None,
-              elems: Optional[List[list]] = None) -> list:
+    def split(self, proxy: "Proxy", numsections: int, section_func: Optional[Callable] = None,
+              elems: Optional[List[list]] = None) -> "List[Proxy]":
         """Makes sections of an array, a group or a section. @return their proxies
 
         elems: for each section a list of indexes. section_func(object): the numbers of the sections that the object

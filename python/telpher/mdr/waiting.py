@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Futures: what methods wait for."""
+from typing import Any, Callable
+
 try:
     import greenlet
 except ImportError:
@@ -11,7 +13,7 @@ class RemoteError(Exception):
     """A method that the caller waits for raised an exception; the text has its trace."""
 
 
-def coro(method):
+def coro(method: Callable) -> Callable:
     """The method may call get() of futures and recv() of channels."""
     method._telpher_waits = True
     return method
@@ -52,7 +54,8 @@ class RemoteFuture:
     def __reduce__(self):
         return RemoteFuture, self._remote()
 
-    def __call__(self, value=None):
+    def __call__(self, value: Any = None) -> None:
+        """Sets the future, from any process."""
         charm._set_future(self._remote(), value)
 
     send = __call__
@@ -65,17 +68,17 @@ class Future(RemoteFuture):
     `await future` in an async one.
     """
 
-    def __init__(self, num_vals=1):
+    def __init__(self, num_vals: int = 1):
         self._left, self._values, self._callbacks = num_vals, [], []
         self._single, self._failed = num_vals == 1, None
         super().__init__(charm.myPe(), next(charm._future_numbers))
         charm._futures[self._number] = self
 
-    def ready(self):
+    def ready(self) -> bool:
         """Whether get() would return at once."""
         return self._left == 0
 
-    def get(self):
+    def get(self) -> Any:
         """Waits for the value. Raises RemoteError if the method that should give it raised an exception."""
         if self._left:
             wait_for(self._callbacks.append, self.ready)
