@@ -74,11 +74,18 @@ class _Partial:
         if self.count == 0:
             self.value, self.reducer, self.target = value, reducer, target
         elif reducer != self.reducer:
-            raise ValueError(f"elements of one array contribute with different reducers: {self.reducer!r} and "
-                             f"{reducer!r}")
+            raise ValueError(f"elements contribute with different reducers: {self.reducer!r} and {reducer!r}")
         else:
             self.value = Reducer._functions[reducer](self.value, value)
         self.count += count
+
+
+def _fold(partial, what, *contribution):
+    """Folds, or raises an error that names the reduction."""
+    try:
+        partial.fold(*contribution)
+    except Exception as wrong:
+        raise ValueError(f"{what}: {wrong}") from wrong
 
 
 class ReductionManager:
@@ -95,20 +102,22 @@ class ReductionManager:
         collection = where._number
         number = chare._telpher_reductions.get(collection, 0)
         chare._telpher_reductions[collection] = number + 1
+        name = type(chare).__name__
         partial = self._local.get((collection, number))
         if partial is None:  # it is sent when the methods have run whose messages are here
             partial = self._local[collection, number] = _Partial()
-            charm._ready(self._flush, collection, number, len(where))
-        partial.fold(1, [(chare.thisIndex, data)] if reducer == "gather" else data, reducer, callback)
+            charm._ready(self._flush, collection, number, len(where), name)
+        _fold(partial, f"reduction {number} of {chare!r}", 1,
+              [(chare.thisIndex, data)] if reducer == "gather" else data, reducer, callback)
 
-    def _flush(self, collection, number, total):
+    def _flush(self, collection, number, total, name):
         partial = self._local.pop((collection, number))
         charm._send_manager(0, REDUCE, REDUCE_HEAD.pack(collection, number, partial.count),
-                            (partial.value, partial.reducer, partial.target, total))
+                            (partial.value, partial.reducer, partial.target, total, name))
 
-    def receive(self, collection, number, count, value, reducer, callback, total):
+    def receive(self, collection, number, count, value, reducer, callback, total, name):
         partial = self._all.setdefault((collection, number), _Partial())
-        partial.fold(count, value, reducer, callback)
+        _fold(partial, f"reduction {number} of class {name}", count, value, reducer, callback)
         if partial.count < total:
             return
         del self._all[collection, number]
