@@ -54,6 +54,19 @@ enum telpher_mdr_op {
     TELPHER_MDR_MIN_F64,
     TELPHER_MDR_MAX_I64,
     TELPHER_MDR_MAX_F64,
+    TELPHER_MDR_SUM_I32,
+    TELPHER_MDR_SUM_F32,
+    TELPHER_MDR_MIN_I32,
+    TELPHER_MDR_MIN_F32,
+    TELPHER_MDR_MAX_I32,
+    TELPHER_MDR_MAX_F32,
+    TELPHER_MDR_PRODUCT_I32,
+    TELPHER_MDR_PRODUCT_I64,
+    TELPHER_MDR_PRODUCT_F32,
+    TELPHER_MDR_PRODUCT_F64,
+    TELPHER_MDR_AND_U64, /**< bit by bit, so of 0 and 1 also as logic */
+    TELPHER_MDR_OR_U64,
+    TELPHER_MDR_XOR_U64,
     TELPHER_MDR_OP_USER, /**< the first of telpher_mdr_op_register() */
 };
 
@@ -200,7 +213,7 @@ TELPHER_CALL telpher_status telpher_mdr_broadcast(telpher_mdr *mdr,
 /**
  * Contributes this element's value to the array's next reduction. The nth contributions of all
  * elements make the nth result, which goes to @p target; target and @p op are the same in all.
- * @param data  [len] bytes, at most telpher_msg_params_max() - 160, the same length in all; a multiple of 8 for the built-in operations.
+ * @param data  [len] bytes, at most telpher_msg_params_max() - 160, the same length in all; for the built-in operations numbers of their type.
  * @return TELPHER_OK, TELPHER_ERR_INVALID (operation, length or target), TELPHER_ERR_NO_MEMORY.
  *         Unequal contributions end the run with TELPHER_ERR_INVALID and name class and number.
  */

@@ -36,17 +36,48 @@ FOLD(min_i64, int64_t, a[i] < b[i] ? a[i] : b[i])
 FOLD(min_f64, double, a[i] < b[i] ? a[i] : b[i])
 FOLD(max_i64, int64_t, a[i] > b[i] ? a[i] : b[i])
 FOLD(max_f64, double, a[i] > b[i] ? a[i] : b[i])
+FOLD(sum_i32, uint32_t, a[i] + b[i])
+FOLD(sum_f32, float, a[i] + b[i])
+FOLD(min_i32, int32_t, a[i] < b[i] ? a[i] : b[i])
+FOLD(min_f32, float, a[i] < b[i] ? a[i] : b[i])
+FOLD(max_i32, int32_t, a[i] > b[i] ? a[i] : b[i])
+FOLD(max_f32, float, a[i] > b[i] ? a[i] : b[i])
+FOLD(product_i32, uint32_t, a[i] * b[i])
+FOLD(product_i64, uint64_t, a[i] * b[i])
+FOLD(product_f32, float, a[i] * b[i])
+FOLD(product_f64, double, a[i] * b[i])
+FOLD(and_u64, uint64_t, a[i] & b[i])
+FOLD(or_u64, uint64_t, a[i] | b[i])
+FOLD(xor_u64, uint64_t, a[i] ^ b[i])
+
+static const struct {
+    telpher_mdr_op_fn fold;
+    size_t bytes; /* of a number */
+} built_in[TELPHER_MDR_OP_USER] = {[TELPHER_MDR_SUM_I64] = {sum_i64, 8},
+                                   [TELPHER_MDR_SUM_F64] = {sum_f64, 8},
+                                   [TELPHER_MDR_MIN_I64] = {min_i64, 8},
+                                   [TELPHER_MDR_MIN_F64] = {min_f64, 8},
+                                   [TELPHER_MDR_MAX_I64] = {max_i64, 8},
+                                   [TELPHER_MDR_MAX_F64] = {max_f64, 8},
+                                   [TELPHER_MDR_SUM_I32] = {sum_i32, 4},
+                                   [TELPHER_MDR_SUM_F32] = {sum_f32, 4},
+                                   [TELPHER_MDR_MIN_I32] = {min_i32, 4},
+                                   [TELPHER_MDR_MIN_F32] = {min_f32, 4},
+                                   [TELPHER_MDR_MAX_I32] = {max_i32, 4},
+                                   [TELPHER_MDR_MAX_F32] = {max_f32, 4},
+                                   [TELPHER_MDR_PRODUCT_I32] = {product_i32, 4},
+                                   [TELPHER_MDR_PRODUCT_I64] = {product_i64, 8},
+                                   [TELPHER_MDR_PRODUCT_F32] = {product_f32, 4},
+                                   [TELPHER_MDR_PRODUCT_F64] = {product_f64, 8},
+                                   [TELPHER_MDR_AND_U64] = {and_u64, 8},
+                                   [TELPHER_MDR_OR_U64] = {or_u64, 8},
+                                   [TELPHER_MDR_XOR_U64] = {xor_u64, 8}};
 
 static telpher_mdr_op_fn
 op_of(const telpher_mdr *mdr, uint32_t op)
 {
-    static const telpher_mdr_op_fn built_in[] = {
-        [TELPHER_MDR_SUM_I64] = sum_i64, [TELPHER_MDR_SUM_F64] = sum_f64,
-        [TELPHER_MDR_MIN_I64] = min_i64, [TELPHER_MDR_MIN_F64] = min_f64,
-        [TELPHER_MDR_MAX_I64] = max_i64, [TELPHER_MDR_MAX_F64] = max_f64};
-
     if (op < TELPHER_MDR_OP_USER) {
-        return built_in[op];
+        return built_in[op].fold;
     }
     op -= TELPHER_MDR_OP_USER;
     return op < mdr->op_count ? mdr->ops[op] : NULL;
@@ -334,10 +365,10 @@ check_contribution(telpher_mdr *mdr, const telpher_mdr_call *call, size_t len,
                             "call has no element");
     }
     if (op_of(mdr, op) == NULL || len > max ||
-        (op < TELPHER_MDR_OP_USER && len % 8 != 0)) {
+        (op < TELPHER_MDR_OP_USER && len % built_in[op].bytes != 0)) {
         return tp_mdr_error(mdr, TELPHER_ERR_INVALID,
                             "no operation %u of %zu bytes (at most %zu; the built-in "
-                            "ones take numbers of 8 bytes)",
+                            "ones take an array of their type)",
                             op, len, max);
     }
     if (target == NULL || !tp_mdr_target_is_valid(mdr, target, len)) {
