@@ -4,7 +4,7 @@ telpher launch -n P; prints "names: OK" in process 0, and all processes exit wit
 import array
 import time
 
-from telpher.mdr import Array, Chare, Future, Group, Reducer, RemoteError, charm, coro, when
+from telpher.mdr import Array, Channel, Chare, Future, Group, Reducer, RemoteError, charm, coro, when
 
 GLOBAL = 0
 
@@ -151,12 +151,49 @@ def fail(_x):
     raise KeyError("on purpose")
 
 
+class Sparse(Chare):
+    def __init__(self, value, done):
+        self.value = value
+        self.contribute(value, Reducer.sum, done)
+
+    def get(self):
+        return self.thisIndex, self.value
+
+    def size_of(self, data):
+        return len(data)
+
+    @coro
+    def talk(self, other):
+        channel = Channel(self, other)
+        channel.send(self.thisIndex)
+        return channel.recv()
+
+
 class Votes(Chare):
     def vote(self, either, total, everyone):
         number = self.thisIndex[0]
         self.contribute([number > 0, number > 9], Reducer.logical_or, either)
         self.contribute(array.array("i", [number, 1]), Reducer.sum, total)
         self.contribute(number, Reducer.all_of, everyone)
+
+
+def check_sparse():
+    sparse, done = Array(Sparse), Future()
+    indexes = [5, -7, ("left", 3), "text", (1, 2, 3, 4), 1 << 40]
+    late = sparse["text"].get(ret=True)  # waits for the insertion
+    for i, index in enumerate(indexes):
+        sparse.ckInsert(index, [10 ** i, done], onPE=i % charm.numPes() if i < 3 else -1)
+    must_raise(TypeError, "call ckDoneInserting", lambda: sparse.get(ret=True))
+    sparse.ckDoneInserting()
+    expect((done.get(), late.get(), len(sparse)), (111111, (("text",), 1000), 6))
+    got = dict(sparse.get(ret=True).get())
+    expect(got, {index if isinstance(index, tuple) else (index,): 10 ** i for i, index in enumerate(indexes)})
+    expect(sparse.size_of("x" * 100_000, ret=True).get(), [100_000] * 6)
+    text = sparse["text"].talk(sparse["left", 3], ret=True)
+    expect(sparse["left", 3].talk(sparse["text"], ret=True).get(), ("text",))
+    expect(text.get(), ("left", 3))
+    must_raise(TypeError, "arrays without dims", lambda: Array(Element, 2).ckInsert(5))
+    must_raise(ValueError, "there are", lambda: sparse.ckInsert(99, onPE=99))
 
 
 def check_reducers():
@@ -198,7 +235,7 @@ class Main(Chare):
     """Its constructor is the main function, and may wait."""
 
     def __init__(self, args):
-        for check in check_conditions, check_results, check_sections, check_reducers, check_pool, check_timers, check_cuda:
+        for check in check_conditions, check_results, check_sections, check_sparse, check_reducers, check_pool, check_timers, check_cuda:
             check()
             print(f"{check.__name__}: ok", flush=True)
         self.ended = Future()

@@ -69,7 +69,7 @@ def _on_create(call):
     if call.array.class_id == MANAGER_CLASS:
         charm._manager = _copy_of(call.array)
         return
-    manager, name, args, only = pickle.loads(ffi.buffer(call.params, call.params_len))
+    manager, name, args, only, index = pickle.loads(ffi.buffer(call.params, call.params_len))
     if charm._manager is None:
         array = ffi.new("telpher_mdr_array *")
         ffi.memmove(array, manager, SIZE_OF_PROXY)
@@ -77,6 +77,8 @@ def _on_create(call):
     if only is not None and only != call.index.at[0]:
         return
     chare = new_object(call, class_of(name), only is not None)
+    if index is not None:
+        chare.thisIndex = index
     cls = type(chare)
     init = cls.__init__
     kind = WAITS if cls is charm._main and how(init) != ASYNC else how(init)

@@ -6,7 +6,7 @@ from .._telpher import ffi, lib
 from ..buffers import address_of
 from ..core import KINDS
 from .constants import CHANNEL, CHANNEL_HEAD, CHANNEL_NAME, INLINE, IS_ARGUMENT, LONE
-from .proxy import Proxy, index_tuple, send_rows
+from .proxy import Proxy, index_at, index_tuple, send_rows
 from .runtime import charm
 from .waiting import wait_for
 from .wire import IN_BAND, Arrived, array_of, encode, is_memory, is_numpy
@@ -32,12 +32,13 @@ class Channel:
         if remote._index is None:
             raise ValueError("the other end of a channel is an element: proxy[index]")
         self.remote, self._place = remote, remote._place()
-        peer = remote._raw.id, *_padded(remote._index)
+        peer = remote._raw.id, *_raw_index(remote._index, remote._raw)
         number = chare._telpher_opened.get(peer, 0)  # the nth of one end is joined with the nth of the other
         chare._telpher_opened[peer] = number + 1
         name = CHANNEL_HEAD.pack(*peer, number, 0)[:CHANNEL_NAME]
         self._end = _end_of(chare, name)
-        self._name = CHANNEL_HEAD.pack(chare.thisProxy._raw.id, *_padded(chare.thisIndex), number, 0)[:CHANNEL_NAME]
+        self._name = CHANNEL_HEAD.pack(chare.thisProxy._raw.id, *_raw_index(chare.thisIndex, chare.thisProxy._raw), number,
+                                       0)[:CHANNEL_NAME]
         self._sent = 0
 
     def __getstate__(self):
@@ -135,9 +136,8 @@ def _end_of(chare, name):
 _LONE_INLINE, _LONE_BUFFER = bytes([LONE | INLINE]), bytes([LONE | 1])
 
 
-def _padded(index):
-    index = index_tuple(index)
-    return index + (0,) * (3 - len(index))
+def _raw_index(index, array):
+    return tuple(index_at(index_tuple(index), array).at)
 
 
 def _pairs(addresses, sizes):

@@ -2,14 +2,13 @@
 """Classes of objects, arrays and groups."""
 import functools
 import inspect
-import pickle
 import sys
 from typing import Any, Callable, Iterable, Optional, Sequence, Union
 
 from .._telpher import ffi, lib
 from . import moves
 from .constants import ASYNC, CALL, CONDITIONAL, HIDDEN, MOBILE_CLASS, OBJECT_CLASS, PLAIN, SYNC, WAITS
-from .proxy import Proxy, classes, index_tuple
+from .proxy import Proxy, classes, creation, index_tuple
 from .runtime import Keywords, charm
 from .waiting import Future, wait_for
 
@@ -136,12 +135,15 @@ def _create_one(cls, pe, args):
     return _create(cls, 1, [charm.numPes()], args, pe)[pe]
 
 
+def _create_sparse(cls):
+    array = ffi.new("telpher_mdr_array *")
+    charm._check(lib.telpher_mdr_sparse_create(charm._raw, OBJECT_CLASS, 2, array))
+    return Proxy(array[0], cls, owner=array)
+
+
 def _create(cls, dims, extent, args, only=None, class_id=OBJECT_CLASS):
     array = ffi.new("telpher_mdr_array *")
-    params = pickle.dumps((bytes(charm._manager_bytes()), cls._telpher_name, tuple(args), only), 5)
-    if len(params) > charm._params_max:
-        raise ValueError(f"{len(params)} bytes of arguments for a constructor; at most {charm._params_max}: "
-                         "send the rest by a method")
+    params = creation(cls, args, only)
     if dims == 0:
         status = lib.telpher_mdr_group_create(charm._raw, OBJECT_CLASS, params, len(params), array)
     else:
@@ -151,11 +153,15 @@ def _create(cls, dims, extent, args, only=None, class_id=OBJECT_CLASS):
     return Proxy(array[0], cls, owner=array)
 
 
-def Array(cls: type, dims: Union[int, Sequence[int]], args: Iterable = (), useAtSync: bool = False) -> Proxy:
+def Array(cls: type, dims: Union[int, Sequence[int], None] = None, ndims: int = -1, args: Iterable = (),
+          useAtSync: bool = False) -> Proxy:
     """Creates an array of @cls: dims=8, or dims=(4, 4) for two dimensions, up to three. @return Proxy
 
-    useAtSync: its objects may move, and be spread by a balancer: AtSync().
+    Without dims it begins empty: proxy.ckInsert() adds elements, whose indexes are any numbers, texts or tuples; ndims is
+    ignored. useAtSync: its objects may move, and be spread by a balancer: AtSync().
     """
+    if dims is None:
+        return _create_sparse(cls)
     extent = list(dims) if isinstance(dims, (tuple, list)) else [dims]
     if not 1 <= len(extent) <= 3 or any(e < 1 for e in extent):
         raise ValueError(f"dims={dims}: one to three positive numbers")

@@ -5,6 +5,7 @@ import pickle
 
 from .._telpher import ffi, lib
 from .constants import CONDITIONAL, NO_FUTURE, RESUME, SYNC
+from .proxy import class_of, index_at
 from .runtime import Attempt, charm
 
 _NOT_PACKED = ("_telpher_state", "_telpher_conditions", "_telpher_held", "_telpher_mobile", "_telpher_target",
@@ -26,8 +27,7 @@ def leave(chare):
     target, chare._telpher_target, chare._telpher_held = chare._telpher_target, None, []
     call = ffi.new("telpher_mdr_call *")
     call.mdr, call.self, call.array = charm._raw, chare._telpher_state, chare.thisProxy._raw
-    for i, at in enumerate(chare.thisIndex):
-        call.index.at[i] = at
+    call.index = index_at(chare.thisIndex, call.array)
     if target == SYNC:
         charm._check(lib.telpher_mdr_load_add(call, chare._telpher_ns))
         chare._telpher_ns = 0
@@ -99,7 +99,6 @@ def pack(chare):
 
 def unpack(call, data):
     from .callbacks import new_object
-    from .proxy import class_of
     file = io.BytesIO(data)
     chare = new_object(call, class_of(pickle.load(file)))
     attributes, rows = _Unpickler(file, chare).load()

@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Proxies: names of objects, whose methods send messages."""
+import hashlib
 import itertools
-from typing import Optional
+import operator
+import pickle
+from typing import Any, Iterable, Optional
 
 from .._telpher import ffi, lib
 from ..core import KINDS
@@ -35,6 +38,15 @@ def class_of(name):
                           "before charm.start()") from None
 
 
+def creation(cls, args, only, index=None):
+    """The parameters of a constructor."""
+    params = pickle.dumps((bytes(charm._manager_bytes()), cls._telpher_name, tuple(args), only, index), 5)
+    if len(params) > charm._params_max:
+        raise ValueError(f"{len(params)} bytes of arguments for a constructor; at most {charm._params_max}: "
+                         "send the rest by a method")
+    return params
+
+
 class _Method:
     """A method of an element, or of all; calling it sends a message."""
     __slots__ = ("proxy", "name")
@@ -63,6 +75,8 @@ class Proxy:
 
     def __getitem__(self, index):
         array = self._raw
+        if is_sparse(array):
+            return Proxy(array, self._cls, index_tuple(index), self._owner)
         index = index_of(index, array.dims or 1)
         extent = extent_of(array)
         if any(isinstance(at, slice) for at in index):
@@ -94,7 +108,40 @@ class Proxy:
         return f"<proxy of {self._cls.__name__}{'' if self._index is None else list(self._index)}>"
 
     def __len__(self):
-        return 1 if self._index is not None else element_count(self._raw)
+        count = 1 if self._index is not None else self._count()
+        if count is None:
+            raise TypeError(f"{self!r} has elements that were not counted: call ckDoneInserting() after the insertions")
+        return count
+
+    def _count(self):
+        """The number of objects that make a reduction together. None: of a sparse array, before ckDoneInserting()"""
+        if self._index is not None:
+            return 1
+        if is_sparse(self._raw):
+            members = charm._members.get(self._raw.id)
+            return None if members is None else len(members)
+        return element_count(self._raw)
+
+    def ckInsert(self, index: Any, args: Iterable = (), onPE: int = -1) -> None:
+        """Inserts an element into an array without dims. @index is a number, a text, or a tuple of them. onPE: process
+        to be in; -1: the index gives it."""
+        index = index_tuple(index)
+        if self._index is not None or not is_sparse(self._raw):
+            raise TypeError(f"{self!r}: elements are inserted into arrays without dims: Array(Class)")
+        if not -1 <= onPE < charm.numPes():
+            raise ValueError(f"onPE={onPE}: there are {charm.numPes()} processes")
+        params = creation(self._cls, args, None, index)
+        call = ffi.new("telpher_mdr_call *")
+        call.mdr = charm._raw
+        charm._sent(lib.telpher_mdr_insert, call, ffi.addressof(self._raw), index_at(index, self._raw),
+                    lib.TELPHER_MDR_ANY_PROCESS if onPE == -1 else onPE, params, len(params))
+
+    def ckDoneInserting(self) -> None:
+        """Waits in a @coro method until nothing is under way, then counts the elements: reductions of the array end, and
+        calls with ret=True may be made."""
+        charm.waitQD()
+        found = charm.thisProxy.members_here(self._raw.id, ret=True).get()
+        charm.thisProxy.members_set(self._raw.id, [index for here in found for index in here], awaitable=True).get()
 
     @property
     def _number(self):
@@ -129,6 +176,9 @@ class Proxy:
 
     def _members(self):
         """The indexes of all elements, as tuples."""
+        if is_sparse(self._raw):
+            len(self)  # raises if they were not counted
+            return charm._members[self._raw.id]
         return itertools.product(*map(range, extent_of(self._raw)))
 
 
@@ -140,7 +190,12 @@ class Results(Future):
         self._ret = ret
 
     def _value(self):
-        return [result for _, result in sorted(self._values, key=lambda row: row[0])] if self._ret else None
+        return [result for _, result in sorted(self._values, key=_order)] if self._ret else None
+
+
+def _order(row):
+    """Indexes of one kind come in their order, also where an array has several kinds."""
+    return [(type(part).__name__, part) for part in index_tuple(row[0])]
 
 
 def proxy_of(raw, name, index):
@@ -160,8 +215,17 @@ def element_count(array):
     return count
 
 
-def index_at(index):
+def is_sparse(array):
+    return array.dims != 0 and array.extent[0] == 0
+
+
+def index_at(index, array):
+    """What the library knows an element by: its index, or of a sparse array the digest of that."""
     at = ffi.new("telpher_mdr_index *")
+    if is_sparse(array):
+        plain = tuple(operator.index(part) if hasattr(part, "__index__") else part for part in index)
+        ffi.memmove(at, hashlib.blake2b(repr(plain).encode(), digest_size=8).digest(), 8)
+        return at[0]
     for i, value in enumerate(index):
         at.at[i] = value
     return at[0]
@@ -170,7 +234,7 @@ def index_at(index):
 def place(array, index):
     """Names an element for send()."""
     to = ffi.new("mdr_where *")
-    to.mdr, to.array, to.index = charm._raw, array, index_at(index)
+    to.mdr, to.array, to.index = charm._raw, array, index_at(index, array)
     return to
 
 

@@ -106,7 +106,7 @@ class ReductionManager:
         partial = self._local.get((collection, number))
         if partial is None:  # it is sent when the methods have run whose messages are here
             partial = self._local[collection, number] = _Partial()
-            charm._ready(self._flush, collection, number, len(where), name)
+            charm._ready(self._flush, collection, number, where._count(), name)
         _fold(partial, f"reduction {number} of {chare!r}", 1,
               [(chare.thisIndex, data)] if reducer == "gather" else data, reducer, callback)
 
@@ -118,8 +118,20 @@ class ReductionManager:
     def receive(self, collection, number, count, value, reducer, callback, total, name):
         partial = self._all.setdefault((collection, number), _Partial())
         _fold(partial, f"reduction {number} of class {name}", count, value, reducer, callback)
-        if partial.count < total:
+        if total is None:
+            total = len(charm._members.get(collection, ())) or None  # of a sparse array: when its elements are counted
+        self._finish_if(collection, number, total)
+
+    def counted(self, collection):
+        """The elements of a sparse array are counted."""
+        for key in [key for key in self._all if key[0] == collection]:
+            self._finish_if(*key, len(charm._members[collection]))
+
+    def _finish_if(self, collection, number, total):
+        partial = self._all[collection, number]
+        if total is None or partial.count < total:
             return
+        reducer = partial.reducer
         del self._all[collection, number]
         value = [data for _, data in sorted(partial.value)] if reducer == "gather" else partial.value
         if reducer == "nop":

@@ -41,6 +41,14 @@ class Remote:
         """Sets global names of a module."""
         vars(sys.modules[module_name]).update(globals_dict)
 
+    def members_here(self, array):
+        """The indexes of the elements of a sparse array in this process."""
+        return [chare.thisIndex for chare in charm._objects.values() if chare.thisProxy._raw.id == array]
+
+    def members_set(self, array, indexes):
+        charm._members[array] = indexes
+        charm._reducers.counted(array)
+
     def pool_add(self, number, tasks, limit):
         """In process 0: a job of tasks, (function, arguments, future); at most @limit run at a time, -1: any."""
         self._jobs[number] = [deque(tasks), limit, 0]
@@ -76,7 +84,7 @@ class Remote:
     _telpher_result = _telpher_apply = _telpher_nothing
 
 
-fill_table(Remote, [*HIDDEN, "exit", "abort", "myPe", "numPes", "updateGlobals", "pool_add", "pool_free", "pool_run"])
+fill_table(Remote, [*HIDDEN, "exit", "abort", "myPe", "numPes", "updateGlobals", "members_here", "members_set", "pool_add", "pool_free", "pool_run"])
 
 
 def workers():

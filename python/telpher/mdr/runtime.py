@@ -47,6 +47,7 @@ class _Runtime:
         self._ends = {}  # of channels that receive into buffers
         self._landing = self._reducers = self._making = None
         self._manager, self._failure, self._main, self._queue = None, None, None, deque()
+        self._members = {}  # of sparse arrays, by their number: the indexes
         self._touched = []  # objects with conditions, whose methods ran
         self._remote = self._timers = None
 

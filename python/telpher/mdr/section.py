@@ -36,7 +36,7 @@ class Section(Proxy):
     def __repr__(self):
         return f"<section of {self._cls.__name__}, {len(self)} elements>"
 
-    def __len__(self):
+    def _count(self):
         return len(self._indexes)
 
     @property
@@ -64,7 +64,7 @@ def create(proxy, members):
     raw, out = ffi.new("telpher_mdr_index[]", len(members)), ffi.new("telpher_mdr_section *")
     for i, index in enumerate(members):
         proxy[index]  # raises if there is none
-        raw[i] = index_at(index)
+        raw[i] = index_at(index, proxy._raw)
     charm._check(lib.telpher_mdr_section_create(charm._raw, ffi.addressof(proxy._raw), raw, len(members), out))
     return Section(proxy._raw, proxy._cls, members, out.number, owner=proxy._owner)
 
