@@ -24,7 +24,8 @@ in device memory, and NumPy arrays at any depth, are sent from where they are, w
 Source: Charm4py; channels as in "Accelerating Communication for Parallel Programming Models on GPU Systems".
 """
 from .channel import Channel
-from .chare import Array, Chare, Group, when
+from .chare import Array, Chare, Group
+from .conditions import when
 from .reduce import Reducer
 from .runtime import charm
 from .waiting import Future, RemoteError, coro

@@ -7,28 +7,11 @@ from typing import Any, Callable, Iterable, Optional, Sequence, Union
 
 from .._telpher import ffi, lib
 from . import moves
+from .conditions import Conditions
 from .constants import ASYNC, CALL, CONDITIONAL, HIDDEN, MOBILE_CLASS, OBJECT_CLASS, PLAIN, SYNC, WAITS
 from .proxy import Proxy, classes, creation, index_tuple
-from .runtime import Keywords, charm
+from .runtime import charm
 from .waiting import Future, wait_for
-
-
-def when(condition: str) -> Callable:
-    """The method's calls wait until @condition holds: an expression of self, of the method's arguments and of names of
-    its module, "self.step == step". It is evaluated when a call arrives, and after each method of the object."""
-    code = compile(condition, f"<when {condition!r}>", "eval")
-
-    def decorate(method):
-        signature = inspect.signature(method)
-
-        def holds(args):
-            names = args[-1].names if type(args[-1]) is Keywords else {}
-            bound = signature.bind(*(args[:-1] if names else args), **names)
-            bound.apply_defaults()
-            return eval(code, method.__globals__, {**bound.arguments, "args": args[1:]})
-        method._telpher_when = holds
-        return method
-    return decorate
 
 
 def fill_table(cls, names):
@@ -62,7 +45,7 @@ class Chare:
             raise TypeError(f"{cls.__name__}: objects are made by Array, Group or Chare({cls.__name__})")
         self = super().__new__(cls)
         self.thisProxy, self.thisIndex = charm._making
-        self._telpher_reductions, self._telpher_conditions = {}, []
+        self._telpher_reductions, self._telpher_conditions = {}, Conditions()
         self._telpher_channels, self._telpher_opened = {}, {}
         self._telpher_mobile, self._telpher_ns, self._telpher_suspended = False, 0, 0
         self._telpher_target = self._telpher_held = None
@@ -88,7 +71,7 @@ class Chare:
         holds = functools.partial(eval, compile(condition, f"<wait {condition!r}>", "eval"), sys._getframe(1).f_globals,
                                   {"self": self})
         if not holds():
-            wait_for(lambda resume: self._telpher_conditions.append(lambda: holds() and (resume() or True)))
+            wait_for(lambda resume: self._telpher_conditions.add(lambda: holds() and (resume() or True)))
 
     def migrate(self, toPe: int) -> None:
         """Moves this object to process @toPe when its methods have ended; attributes and the messages of its channels
@@ -165,7 +148,8 @@ def Array(cls: type, dims: Union[int, Sequence[int], None] = None, ndims: int = 
     extent = list(dims) if isinstance(dims, (tuple, list)) else [dims]
     if not 1 <= len(extent) <= 3 or any(e < 1 for e in extent):
         raise ValueError(f"dims={dims}: one to three positive numbers")
-    return _create(cls, len(extent), extent, args, class_id=MOBILE_CLASS if useAtSync or cls._telpher_may_move else OBJECT_CLASS)
+    may_move = useAtSync or cls._telpher_may_move
+    return _create(cls, len(extent), extent, args, class_id=MOBILE_CLASS if may_move else OBJECT_CLASS)
 
 
 def Group(cls: type, args: Iterable = ()) -> Proxy:

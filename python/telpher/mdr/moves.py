@@ -6,7 +6,7 @@ import pickle
 from .._telpher import ffi, lib
 from .constants import CONDITIONAL, NO_FUTURE, RESUME, SYNC
 from .proxy import class_of, index_at
-from .runtime import Attempt, charm
+from .runtime import charm
 
 _NOT_PACKED = ("_telpher_state", "_telpher_conditions", "_telpher_held", "_telpher_mobile", "_telpher_target",
                "_telpher_suspended")
@@ -76,7 +76,7 @@ class _Unpickler(pickle.Unpickler):
 
 def _calls_of(chare):
     """The calls that wait: for conditions, for the move, and those whose messages have just come."""
-    rows = [(row.name, row.args[1:], row.future) for row in chare._telpher_conditions if isinstance(row, Attempt)]
+    rows = [(row.name, row.args[1:], row.future) for row in chare._telpher_conditions.calls()]
     rows += [(name, args[1:], future) for name, args, future in chare._telpher_held or ()]
     left = []
     for callback, args in charm._queue:

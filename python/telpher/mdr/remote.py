@@ -73,7 +73,8 @@ class Remote:
     def pool_run(self, number, function, args, future):
         charm._ready(self._free, number)  # after the task, or while it waits
         kind = how(function)
-        charm._execute(None, getattr(function, "__name__", "task"), function, kind if kind == ASYNC else WAITS, args, future)
+        charm._execute(None, getattr(function, "__name__", "task"), function, kind if kind == ASYNC else WAITS, args,
+                       future)
 
     def _free(self, number):
         proxy()[0].pool_free(self.thisIndex, number)

@@ -18,7 +18,7 @@ except ImportError:
 from .._telpher import ffi, lib
 from ..core import Context
 from ..errors import error
-from .constants import (ASYNC, CONDITIONAL, FUTURE, FUTURE_HEAD, FUTURE_NUMBER, MANAGER_CLASS, NO_FUTURE, NO_RESULT,
+from .constants import (ASYNC, FUTURE, FUTURE_HEAD, FUTURE_NUMBER, MANAGER_CLASS, NO_FUTURE, NO_RESULT,
                         NOTHING, QUIET, WAITS)
 
 if TYPE_CHECKING:
@@ -61,11 +61,12 @@ class _Runtime:
         if self._raw:
             raise RuntimeError("charm.start() runs already")
         self._reset()
-        from . import callbacks, channel, moves, proxy, reduce, remote, section, timers, waiting, wire  # they import charm
+        # they import charm from here
+        from . import callbacks, channel, conditions, moves, proxy, reduce, remote, section, timers, waiting, wire
         self._future, self._send, self._place, self._split = waiting.Future, proxy.send, proxy.place, section.split
         self._wait_for, self._iwait = waiting.wait_for, channel.iwait
         self._landing, self._reducers, self._callbacks = wire.Landing(), reduce.ReductionManager(), callbacks
-        self._remote, self._timers, self._moves = remote, timers.Timers(), moves
+        self._remote, self._timers, self._moves, self._conditions = remote, timers.Timers(), moves, conditions
         self._main = entry
         raw, err = ffi.new("telpher_mdr **"), ffi.new("telpher_error *")
         status = lib.telpher_mdr_create(ffi.NULL, raw, err)
@@ -304,9 +305,9 @@ class _Runtime:
 
     def _execute_when(self, chare, name, function, how, args, future):
         """The same for a method with a condition: when that holds."""
-        attempt = Attempt(chare, name, function, how, args, future)
+        attempt = self._conditions.Attempt(chare, name, function, how, args, future)
         if not attempt():
-            chare._telpher_conditions.append(attempt)
+            chare._telpher_conditions.add(attempt)
 
     def _touch(self, chare):
         """The object may change: its conditions are evaluated afterwards."""
@@ -314,17 +315,11 @@ class _Runtime:
             self._touched.append(chare)
 
     def _check_conditions(self):
-        """Runs what waited for conditions that hold now, in the order in which it began to wait."""
+        """Runs what waited for conditions that hold now, and begins moves."""
         while self._touched:
             chare = self._touched.pop()
-            rows, at = chare._telpher_conditions, 0
-            while at < len(rows) and chare._telpher_held is None:
-                attempt = rows.pop(at)
-                if attempt():
-                    at = 0  # it may have changed what others wait for
-                else:
-                    rows.insert(at, attempt)
-                    at += 1
+            if chare._telpher_conditions:
+                chare._telpher_conditions.run(chare)
             if chare._telpher_target is not None and chare._telpher_suspended == 0:
                 self._moves.leave(chare)
 
@@ -393,24 +388,6 @@ class _Runtime:
             if not isinstance(wrong, KeyboardInterrupt):
                 sys.stderr.write(f"telpher: {text}")
         lib.telpher_mdr_exit(self._raw, lib.TELPHER_ERR_CANCELED)
-
-
-class Attempt:
-    """A call of a method with a condition. It runs when that holds: @return whether it did."""
-    __slots__ = ("chare", "name", "function", "how", "args", "future")
-
-    def __init__(self, *what):
-        self.chare, self.name, self.function, self.how, self.args, self.future = what
-
-    def __call__(self):
-        try:
-            if not self.function._telpher_when(self.args):
-                return False
-        except Exception as wrong:
-            charm._raised((self.chare, self.name), wrong, self.future)
-        else:
-            charm._execute(self.chare, self.name, self.function, self.how & ~CONDITIONAL, self.args, self.future)
-        return True
 
 
 class Keywords:
