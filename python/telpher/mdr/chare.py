@@ -7,7 +7,7 @@ from typing import Any, Callable, Iterable, Optional, Sequence, Union
 
 from .._telpher import ffi, lib
 from . import moves
-from .conditions import Conditions
+from .conditions import add as add_condition
 from .constants import ASYNC, CALL, CONDITIONAL, HIDDEN, MOBILE_CLASS, OBJECT_CLASS, PLAIN, SYNC, WAITS
 from .proxy import Proxy, classes, creation, index_tuple
 from .runtime import charm
@@ -45,7 +45,7 @@ class Chare:
             raise TypeError(f"{cls.__name__}: objects are made by Array, Group or Chare({cls.__name__})")
         self = super().__new__(cls)
         self.thisProxy, self.thisIndex = charm._making
-        self._telpher_reductions, self._telpher_conditions = {}, Conditions()
+        self._telpher_reductions, self._telpher_conditions = {}, None
         self._telpher_channels, self._telpher_opened = {}, {}
         self._telpher_mobile, self._telpher_ns, self._telpher_suspended = False, 0, 0
         self._telpher_target = self._telpher_held = None
@@ -71,7 +71,7 @@ class Chare:
         holds = functools.partial(eval, compile(condition, f"<wait {condition!r}>", "eval"), sys._getframe(1).f_globals,
                                   {"self": self})
         if not holds():
-            wait_for(lambda resume: self._telpher_conditions.add(lambda: holds() and (resume() or True)))
+            wait_for(lambda resume: add_condition(self, lambda: holds() and (resume() or True)))
 
     def migrate(self, toPe: int) -> None:
         """Moves this object to process @toPe when its methods have ended; attributes and the messages of its channels

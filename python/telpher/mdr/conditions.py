@@ -65,15 +65,19 @@ class Attempt:
         return True
 
 
+def add(chare, attempt):
+    """Has @attempt, which returns whether it ran, called after each method of the object until it did."""
+    if chare._telpher_conditions is None:
+        chare._telpher_conditions = Conditions()
+    chare._telpher_conditions.add(attempt)
+
+
 class Conditions:
     """What waits in one object. Calls that wait for self.NAME == ARGUMENT are found by the value."""
     __slots__ = ("rows", "tagged")
 
     def __init__(self):
         self.rows, self.tagged = [], {}
-
-    def __bool__(self):
-        return bool(self.rows or self.tagged)
 
     def add(self, attempt):
         tag = getattr(attempt.function, "_telpher_tag", None) if type(attempt) is Attempt else None

@@ -76,7 +76,8 @@ class _Unpickler(pickle.Unpickler):
 
 def _calls_of(chare):
     """The calls that wait: for conditions, for the move, and those whose messages have just come."""
-    rows = [(row.name, row.args[1:], row.future) for row in chare._telpher_conditions.calls()]
+    waiting = chare._telpher_conditions.calls() if chare._telpher_conditions is not None else ()
+    rows = [(row.name, row.args[1:], row.future) for row in waiting]
     rows += [(name, args[1:], future) for name, args, future in chare._telpher_held or ()]
     left = []
     for callback, args in charm._queue:

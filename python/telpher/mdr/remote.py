@@ -15,11 +15,10 @@ from .waiting import Future, coro
 class Remote:
     """The runtime of one process, as others call it."""
 
-    _telpher_name, _telpher_entry, _telpher_conditions = "charm", REMOTE, ()
+    _telpher_name, _telpher_entry, _telpher_conditions = "charm", REMOTE, None
     _telpher_mobile, _telpher_target = False, None
 
     def __init__(self, pe):
-        self._telpher_suspended = 0
         self.thisIndex, self._jobs, self._idle = pe, {}, deque(workers())
 
     def __repr__(self):

@@ -106,15 +106,16 @@ class _Runtime:
 
     def _turns(self):
         turn, raw, queue, done = lib.telpher_mdr_turn, self._raw, self._queue, lib.mdr_done
+        touched, timers = self._touched, self._timers.rows
         while self._turn_status == IN_PROGRESS:
             if done.count:
                 self._forget_sent(done)
             while queue:
                 callback, args = queue.popleft()
                 callback(*args)
-                if self._touched:
+                if touched:
                     self._check_conditions()
-            if self._timers.rows:
+            if timers:
                 self._timers.run()
             if self._turn_status == IN_PROGRESS:  # _sent() makes turns, too
                 self._turn_status = turn(raw)
@@ -122,7 +123,9 @@ class _Runtime:
     def _turn_until(self, is_ready):
         """Makes turns while no method may run. @return whether is_ready() ended them"""
         turn, raw, queue, done = lib.telpher_mdr_turn, self._raw, self._queue, lib.mdr_done
-        while not queue and self._turn_status == IN_PROGRESS and not self._timers.rows:
+        if self._timers.rows:
+            return False
+        while not queue and self._turn_status == IN_PROGRESS:
             if done.count:
                 self._forget_sent(done)
             self._turn_status = turn(raw)
@@ -307,18 +310,18 @@ class _Runtime:
         """The same for a method with a condition: when that holds."""
         attempt = self._conditions.Attempt(chare, name, function, how, args, future)
         if not attempt():
-            chare._telpher_conditions.add(attempt)
+            self._conditions.add(chare, attempt)
 
     def _touch(self, chare):
         """The object may change: its conditions are evaluated afterwards."""
-        if chare is not None and (chare._telpher_conditions or chare._telpher_target is not None):
+        if chare is not None and (chare._telpher_conditions is not None or chare._telpher_target is not None):
             self._touched.append(chare)
 
     def _check_conditions(self):
         """Runs what waited for conditions that hold now, and begins moves."""
         while self._touched:
             chare = self._touched.pop()
-            if chare._telpher_conditions:
+            if chare._telpher_conditions is not None:
                 chare._telpher_conditions.run(chare)
             if chare._telpher_target is not None and chare._telpher_suspended == 0:
                 self._moves.leave(chare)
@@ -355,16 +358,13 @@ class _Runtime:
     def _suspend(self, what, coroutine, waiting, future):
         """The async method waits: _step() goes on."""
         chare = what[0]
-        if chare is None:
+        if chare is None or not chare._telpher_mobile:
             waiting(lambda result=None: self._step(what, coroutine, result, future))
             return
 
         def go_on(result=None):
             chare._telpher_suspended -= 1
-            if chare._telpher_mobile:
-                self._measured(chare, self._step, what, coroutine, result, future)
-            else:
-                self._step(what, coroutine, result, future)
+            self._measured(chare, self._step, what, coroutine, result, future)
         chare._telpher_suspended += 1
         waiting(go_on)
 

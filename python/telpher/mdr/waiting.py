@@ -28,18 +28,18 @@ def wait_for(waiting, is_ready=None):
     if me.parent is None:
         raise RuntimeError("only a method with @coro may wait; give it the decorator, or make it async def")
     chare = getattr(me, "chare", None)
-    is_mobile = chare is not None and chare._telpher_mobile
-    if is_ready is not None and not is_mobile and charm._turn_until(is_ready):
-        return
-    # methods run between turns of the scheduler: from where this one was started
-    waiting(me.switch if not is_mobile else lambda *value: charm._measured(chare, me.switch, *value))
-    if chare is None:
+    if chare is not None and chare._telpher_mobile:
+        chare._telpher_suspended += 1
+        waiting(lambda *value: charm._measured(chare, me.switch, *value))
         me.parent.switch()
-        return
-    chare._telpher_suspended += 1
-    me.parent.switch()
-    chare._telpher_suspended -= 1
-    charm._touch(chare)
+        chare._telpher_suspended -= 1
+    else:
+        if is_ready is not None and charm._turn_until(is_ready):
+            return
+        waiting(me.switch)  # from where it was started: methods run between turns of the scheduler
+        me.parent.switch()
+    if chare is not None:
+        charm._touch(chare)
 
 
 class RemoteFuture:
