@@ -77,7 +77,7 @@ print_device(void *user, const telpher_device_info *d)
 }
 
 static int
-list_server(const char *address, uint64_t timeout_ns, bool verbose)
+list_server(const char *address, uint64_t timeout_ns, bool verbose, unsigned *ret_count)
 {
     struct printing printing = {.verbose = verbose};
     telpher_server *server;
@@ -94,11 +94,32 @@ list_server(const char *address, uint64_t timeout_ns, bool verbose)
     if (status != TELPHER_OK) {
         return failure("%s: %s", address, err.text);
     }
+    *ret_count = printing.count;
     if (printing.count == 0) {
         printf("  no OpenCL device: install a driver there, e.g. pocl-opencl-icd; "
                "telpherd's log says if it could not ask\n");
     }
     return 0;
+}
+
+/** Lists servers, and tells how content passes between those that have devices. */
+static int
+list_all(const struct addresses *list, uint64_t timeout_ns, bool verbose)
+{
+    size_t usable = 0;
+    char wait[32];
+    int code = 0;
+
+    snprintf(wait, sizeof(wait), "%llums", (unsigned long long)(timeout_ns / 1000000));
+    setenv("TELPHER_CONNECT_TIMEOUT", wait, 0); /* for the OpenCL library */
+    for (size_t i = 0; i < list->count; i++) {
+        unsigned count = 0;
+
+        code |= list_server(list->item[i], timeout_ns, verbose, &count);
+        usable += count != 0;
+    }
+    print_between_servers(list, verbose && usable > 1);
+    return code;
 }
 
 static int
@@ -111,10 +132,7 @@ list_servers(const char *servers, uint64_t timeout_ns, bool verbose)
     if (code != 0) {
         return code;
     }
-    for (size_t i = 0; i < list.count; i++) {
-        code |= list_server(list.item[i], timeout_ns, verbose);
-    }
-    print_peer_choice(list.count);
+    code = list_all(&list, timeout_ns, verbose);
     addresses_free(&list);
     if (code != 0 && servers == NULL && (environment == NULL || *environment == '\0')) {
         fprintf(stderr, "No server was named, so this machine's was asked. Name one: "
@@ -129,11 +147,14 @@ command_devices(int argc, char **argv)
 {
     uint64_t timeout_ns = 2000000000;
     const char *servers = NULL;
+    struct addresses list;
     bool verbose = false;
     const struct cli_option options[] = {
         CLI_TEXT('s', "servers", "LIST", "servers, with commas between", &servers),
         CLI_FLAG('v', "verbose",
-                 "memory, units, versions, shared virtual memory as well", &verbose),
+                 "memory, units, versions, shared virtual memory as well; of several\n"
+                 "servers, what content takes between each two",
+                 &verbose),
         CLI_CALL('t', "timeout", "TIME", "how long to wait for each server (2s)",
                  &timeout_ns, parse_duration),
     };
@@ -144,16 +165,16 @@ command_devices(int argc, char **argv)
     if (code >= 0) {
         return code;
     }
-    code = 0;
     if (optind < argc && servers != NULL) {
         return cli_wrong("devices", "give servers with -s or as arguments, not both");
     }
     if (optind == argc) {
-        code = list_servers(servers, timeout_ns, verbose);
+        return list_servers(servers, timeout_ns, verbose);
     }
-    for (int i = optind; i < argc; i++) {
-        code |= list_server(argv[i], timeout_ns, verbose);
+    list.count = (size_t)(argc - optind);
+    if (list.count > sizeof(list.item) / sizeof(list.item[0])) {
+        return cli_wrong("devices", "%zu servers are too many", list.count);
     }
-    print_peer_choice((size_t)(argc - optind));
-    return code;
+    memcpy(list.item, argv + optind, list.count * sizeof(list.item[0]));
+    return list_all(&list, timeout_ns, verbose);
 }

@@ -51,7 +51,8 @@ print_build(void)
                   "not found: install ocl-icd-libopencl1");
 }
 
-static void
+/** @return whether it has devices */
+static bool
 print_server(const char *address)
 {
     telpher_error err = {0};
@@ -62,12 +63,14 @@ print_server(const char *address)
     } else {
         printf("  %s  %s\n", address, err.text);
     }
+    return count != 0;
 }
 
 static void
 print_servers(void)
 {
     struct addresses list;
+    size_t usable = 0;
     const char *set = telpher_config_get("TELPHER_SERVERS");
 
     printf("\nservers (%s)\n", set == NULL || set[0] == '\0'
@@ -75,9 +78,9 @@ print_servers(void)
                                    : "TELPHER_SERVERS");
     if (addresses_parse("info", NULL, &list) == 0) {
         for (size_t i = 0; i < list.count; i++) {
-            print_server(list.item[i]);
+            usable += print_server(list.item[i]);
         }
-        print_peer_choice(list.count);
+        print_between_servers(&list, usable > 1);
         addresses_free(&list);
     }
 }

@@ -47,8 +47,9 @@ struct addresses {
 int addresses_parse(const char *subcommand, const char *text,
                     struct addresses *ret_list);
 void addresses_free(struct addresses *list);
-/** Prints how content passes between @p count servers of one program; nothing for one. */
-void print_peer_choice(size_t count);
+/** Prints how content passes between servers of one program; nothing for one server.
+ *  @param try_routes  starts a session on each server, and shows what each pair uses */
+void print_between_servers(const struct addresses *list, bool try_routes);
 
 /** Sets TELPHER_MDR_CHECKPOINT to a new folder in memory, unless it is set. @p ret_path: the
  *  folder, or "". @return 0, or the exit code */

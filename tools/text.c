@@ -161,17 +161,3 @@ find_artefact(const char *in_build, const char *installed, const char *name,
     }
     return -1;
 }
-
-void
-print_peer_choice(size_t count)
-{
-    const char *choice = telpher_config_get("TELPHER_PEER");
-
-    if (count < 2) {
-        return;
-    }
-    printf("  between servers: TELPHER_PEER=%s; a program at TELPHER_LOG=icd:info logs "
-           "what "
-           "each pair uses\n",
-           choice != NULL ? choice : "auto");
-}

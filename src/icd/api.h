@@ -74,6 +74,8 @@ cl_int CL_API_CALL tp_clEnqueueGetTELPHER(cl_command_queue queue, cl_mem buffer,
                                           size_t offset, size_t size, const char *token,
                                           cl_ulong token_offset, cl_uint wait_count,
                                           const cl_event *wait_list, cl_event *event);
+cl_int CL_API_CALL tp_clGetServerRoutesTELPHER(cl_platform_id platform, size_t size,
+                                               char *text, size_t *size_ret);
 
 /** Of cl_khr_suggested_local_work_size, which has no slot. */
 cl_int CL_API_CALL tp_clGetKernelSuggestedLocalWorkSizeKHR(

@@ -192,6 +192,7 @@ static const struct function {
     {"clRevokeBufferTELPHER", (void *)tp_clRevokeBufferTELPHER, true, NULL},
     {"clEnqueuePutTELPHER", (void *)tp_clEnqueuePutTELPHER, true, NULL},
     {"clEnqueueGetTELPHER", (void *)tp_clEnqueueGetTELPHER, true, NULL},
+    {"clGetServerRoutesTELPHER", (void *)tp_clGetServerRoutesTELPHER, true, NULL},
 #define FUNCTION(name) {#name, (void *)tp_##name, true, tp_icd_device_has_commands},
     TP_ICD_COMMANDS_FUNCTIONS(FUNCTION)
 #undef FUNCTION

@@ -22,6 +22,7 @@
 extern "C" {
 #endif
 
+struct _cl_platform_id;
 struct _cl_mem;
 struct _cl_command_queue;
 struct _cl_event;
@@ -143,6 +144,23 @@ typedef int32_t (*telpher_opencl_access_fn)(struct _cl_command_queue *queue,
                                             uint64_t token_offset, uint32_t wait_count,
                                             struct _cl_event *const *wait_list,
                                             struct _cl_event **event);
+
+/* ---- between servers ---- */
+
+/**
+ * Tells how content and ends of events pass between the platform's servers: for each pair a
+ * line such as "host1 - host2: TCP, to host2:7717". Starts a session on each server and
+ * connects each pair, as the first command does that needs both; so it takes a while.
+ * clGetServerRoutesTELPHER, found as the functions above.
+ *
+ * @param size      [bytes] of @p text.
+ * @param text      gives the lines with a 0 byte at the end, "" with one server; may be NULL.
+ * @param ret_size  gives [bytes] needed; may be NULL.
+ *
+ * @return CL_SUCCESS, CL_INVALID_PLATFORM, CL_INVALID_VALUE (no room), and as clCreateContext
+ */
+typedef int32_t (*telpher_opencl_routes_fn)(struct _cl_platform_id *platform,
+                                            size_t size, char *text, size_t *ret_size);
 
 /* ---- exported buffers: calls of ranks and other programs ---- */
 

@@ -18,9 +18,16 @@
 #include "base/trace/trace.h"
 #include "waist/address.h"
 
+enum {
+    ADDRESS_BYTES = 320,
+    TEXT_BYTES = 1024, /**< of a pair: an address and its gateway, or two reasons */
+};
+
 /** A pair of sessions; both have it in their map. Never freed, as they are not. */
 struct tp_icd_pair {
     uint32_t number; /**< of its stream; 0: there is none */
+    bool had_stream;
+    char text[]; /**< its stream's way, or why there is none */
 };
 
 /** Serializes arrangements; taken before tp_icd.lock. */
@@ -190,13 +197,13 @@ connect_to(struct tp_icd_session *from, uint32_t number,
                                text);
 }
 
-/** Has one session's server connect to the other's. @return OK, or why not in @p text */
+/** Has one session's server connect to the other's, at @p ret_address. @return OK, or why not
+ *  in @p text */
 static telpher_status
 connect_one(struct tp_icd_session *from, struct tp_icd_session *to, uint32_t number,
-            char text[256], bool *ret_unix)
+            char text[256], char ret_address[ADDRESS_BYTES])
 {
     uint8_t name[TP_WIRE_SESSION_BYTES], key[TP_WIRE_PEER_KEY_BYTES];
-    char address[320];
     struct tp_wire_peer_accept accept = {.request = tp_icd_new_id(TP_WIRE_KIND_REQUEST),
                                          .peer = number,
                                          .name = {sizeof(name), name},
@@ -215,14 +222,13 @@ connect_one(struct tp_icd_session *from, struct tp_icd_session *to, uint32_t num
     if (status != TELPHER_OK) {
         goto wipe_key;
     }
-    tp_icd_peer_address(to, from, text, address, sizeof(address));
-    *ret_unix = is_unix(address);
-    if (tp_icd_settings.peer == TP_ICD_PEER_TCP && is_unix(address)) {
-        (void)snprintf(text, 256, "%.200s is not a TCP address", address);
+    tp_icd_peer_address(to, from, text, ret_address, ADDRESS_BYTES);
+    if (tp_icd_settings.peer == TP_ICD_PEER_TCP && is_unix(ret_address)) {
+        (void)snprintf(text, 256, "%.200s is not a TCP address", ret_address);
         status = TELPHER_ERR_UNREACHABLE;
         goto wipe_key;
     }
-    status = connect_to(from, number, name, key, address, text);
+    status = connect_to(from, number, name, key, ret_address, text);
 
 wipe_key:
     explicit_bzero(key, sizeof(key));
@@ -233,9 +239,11 @@ wipe_key:
 
 /** Adds a pair to both maps. Lock held. @return false: no memory; nothing passes */
 static bool
-add_pair(struct tp_icd_session *a, struct tp_icd_session *b, uint32_t number)
+add_pair(struct tp_icd_session *a, struct tp_icd_session *b, uint32_t number,
+         const char *text)
 {
-    struct tp_icd_pair *pair = tp_zalloc(sizeof(*pair), "pair of servers");
+    const size_t len = strlen(text) + 1;
+    struct tp_icd_pair *pair = tp_zalloc(sizeof(*pair) + len, "pair of servers");
 
     if (pair == NULL || tp_map_reserve(&a->peers, 1) != TELPHER_OK ||
         tp_map_reserve(&b->peers, 1) != TELPHER_OK) {
@@ -243,43 +251,91 @@ add_pair(struct tp_icd_session *a, struct tp_icd_session *b, uint32_t number)
         return false;
     }
     pair->number = number;
+    pair->had_stream = number != 0;
+    memcpy(pair->text, text, len);
     (void)tp_map_put(&a->peers, (uint64_t)(uintptr_t)b, pair);
     (void)tp_map_put(&b->peers, (uint64_t)(uintptr_t)a, pair);
     return true;
 }
 
+/** Logs a stream between two servers, and writes how the one reaches the other at @p address. */
+static void
+report_stream(const struct tp_icd_session *from, const struct tp_icd_session *to,
+              uint32_t number, const char *address, char text[TEXT_BYTES])
+{
+    char gateway[TP_ADDRESS_HOP_BYTES];
+
+    if (is_unix(address)) {
+        (void)snprintf(text, TEXT_BYTES, "Unix socket, %s", address);
+        tp_trace_instant("icd", "peer by unix socket", TP_ARG("number", number));
+    } else if (tp_address_route(address, gateway) != NULL) {
+        (void)snprintf(text, TEXT_BYTES, "TCP through the server %s, to %s", gateway,
+                       address);
+        tp_trace_instant("icd", "peer through server", TP_ARG("number", number));
+    } else {
+        (void)snprintf(text, TEXT_BYTES, "TCP, to %s", address);
+        tp_trace_instant("icd", "peer by tcp", TP_ARG("number", number));
+    }
+    tp_info("icd", "server %s is connected to %s by stream %u: %s",
+            from->server->address, to->server->address, number, text);
+}
+
+/** The same where no stream is possible, for @p first and @p second reasons. */
+static void
+report_none(const struct tp_icd_session *a, const struct tp_icd_session *b,
+            const char *first, const char *second, char text[TEXT_BYTES])
+{
+    (void)snprintf(text, TEXT_BYTES, "%s; %s", first, second);
+    tp_trace_instant("icd", "peer through client");
+    if (!a->lost && !b->lost) {
+        tp_warn("icd",
+                "servers %s and %s do not reach each other (%s): what passes "
+                "between them goes through this program; see telpherd "
+                "--peer-address",
+                a->server->address, b->server->address, text);
+    }
+}
+
 static void
 arrange(struct tp_icd_session *a, struct tp_icd_session *b)
 {
-    char first[256] = "", second[256] = "";
+    char first[256] = "", second[256] = "", address[ADDRESS_BYTES], text[TEXT_BYTES];
     uint32_t number = ++last_number;
-    bool by_unix = false;
-    telpher_status status = connect_one(a, b, number, first, &by_unix);
 
-    if (status != TELPHER_OK) {
-        number = ++last_number;
-        status = connect_one(b, a, number, second, &by_unix);
-    }
-    if (status == TELPHER_OK) {
-        tp_info("icd", "servers %s and %s are connected by stream %u, over %s",
-                a->server->address, b->server->address, number,
-                by_unix ? "a Unix socket" : "TCP");
-        tp_trace_instant("icd", by_unix ? "peer by unix socket" : "peer by tcp",
-                         TP_ARG("number", number));
+    if (connect_one(a, b, number, first, address) == TELPHER_OK) {
+        report_stream(a, b, number, address, text);
+    } else if (connect_one(b, a, ++last_number, second, address) == TELPHER_OK) {
+        number = last_number;
+        report_stream(b, a, number, address, text);
     } else {
         number = 0;
-        tp_trace_instant("icd", "peer through client");
-        if (!a->lost && !b->lost) {
-            tp_warn("icd",
-                    "servers %s and %s do not reach each other (%s; %s): what passes "
-                    "between them goes through this program; see telpherd "
-                    "--peer-address",
-                    a->server->address, b->server->address, first, second);
-        }
+        report_none(a, b, first, second, text);
     }
     tp_icd_lock();
-    (void)add_pair(a, b, number);
+    (void)add_pair(a, b, number, text);
     tp_icd_unlock();
+}
+
+void
+tp_icd_peer_route(const struct tp_icd_session *a, const struct tp_icd_session *b,
+                  char *dst, size_t cap)
+{
+    const struct tp_icd_pair *pair = find_pair(a, b);
+    const char *why = pair != NULL                              ? pair->text
+                      : tp_icd_settings.peer == TP_ICD_PEER_OFF ? "TELPHER_PEER=off"
+                      : a->has_peers && b->has_peers            ? "no memory"
+                                                                : "a server is too old";
+
+    if (tp_icd_peer_number(a, b) != 0) {
+        (void)snprintf(dst, cap, "%s", why);
+        return;
+    }
+    if (a->lost || b->lost) {
+        why = "the session is lost";
+    } else if (pair != NULL && pair->had_stream) {
+        why = "the stream is lost";
+    }
+    (void)snprintf(dst, cap, "through this program: %s", why);
 }
 
 void

@@ -25,6 +25,10 @@ uint32_t tp_icd_peer_number(const struct tp_icd_session *a,
 bool tp_icd_peer_tried(const struct tp_icd_session *a, const struct tp_icd_session *b);
 /** Arranges a stream, unless that was tried; waits for both servers. Not under the lock. */
 void tp_icd_peer_arrange(struct tp_icd_session *a, struct tp_icd_session *b);
+/** Writes how content passes between two sessions' servers, once that was tried. Under the
+ *  lock. */
+void tp_icd_peer_route(const struct tp_icd_session *a, const struct tp_icd_session *b,
+                       char *dst, size_t cap);
 /** Sends a request whose answer is PEER_REPLY, and waits for it. Not under the lock.
  *  @param ret_text gives an address, or why not */
 telpher_status tp_icd_peer_request(struct tp_icd_session *session, uint16_t type,

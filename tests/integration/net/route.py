@@ -16,7 +16,7 @@ import sys
 import time
 import unittest
 
-from tls import Base, LIMIT_S, LINK, TELPHER, TELPHERD, children, clean_environment, command_name, until
+from tls import Base, LIMIT_S, LINK, TELPHER, TELPHERD, children, clean_environment, command_name, free_port, until
 
 ICD, PROGRAM = (os.environ[f"ROUTE_{name}"] for name in ("ICD", "PROGRAM"))
 PIECE = 64 << 10  # [bytes] of content with a meaning; the program's buffer has 64 times as much
@@ -69,6 +69,21 @@ class Route(Base):
     def test_two_gateways(self):
         second = self.serve("--tls-psk", self.key, "--relay-to", f"127.0.0.0/8:{self.gateway.port}")
         self.expect_in(self.through(second, self.gateway, self.inner), TELPHER_TLS_PSK=self.key)
+
+    def routes(self, *servers, **settings):
+        code, text = self.ask(",".join(servers), "-v", TELPHER_TLS_PSK=self.key, TELPHER_LOG="error", **settings)
+        self.assertEqual(code, 0, text)
+        return text
+
+    def test_routes_are_shown(self):
+        inner, nowhere = self.through(self.gateway, self.inner), f"127.0.0.1:{free_port()}"
+        other, cut = self.serve("--tls-psk", self.key), self.serve("--tls-psk", self.key, "--peer-address", nowhere)
+        text = self.routes(other.address, inner) # the gateway wants a key, so the inner one connects
+        self.assertIn(f"{other.address} - {inner}: TCP, to {other.address}", text)
+        text = self.routes(other.address, cut.address) # which connects, as it is not reached itself
+        self.assertIn(f"{other.address} - {cut.address}: TCP, to {other.address}", text)
+        text = self.routes(cut.address, self.serve("--tls-psk", self.key, "--peer-address", nowhere).address)
+        self.assertRegex(text, f"{cut.address} - tls://[0-9.:]+: through this program: .*{nowhere}.*refused")
 
     def test_not_allowed(self):
         other = self.serve("--tls-psk", self.key)
@@ -233,7 +248,7 @@ class Far(Base):
 
     def check(self, *servers):
         (between, read), log = self.run_far("sized", *servers)
-        self.assertRegex(log, "are connected by stream")
+        self.assertRegex(log, "is connected to .* by stream [0-9]+: TCP, to ")
         self.assertLess(between, PIECE)  # two servers pass content past the client's link
         self.assertLess(PIECE, read)  # what the program reads comes by the gateway
         self.assertLess(read, 2 * PIECE)

@@ -163,11 +163,11 @@ class Base(unittest.TestCase):
         self.addCleanup(server.stop)
         return server
 
-    def ask(self, address, **settings):
+    def ask(self, address, *options, **settings):
         """What `telpher devices` says of a server: (exit code, both streams)."""
         env = clean_environment(self.folder)
         env.update(settings)
-        run = subprocess.run([TELPHER, "devices", "--timeout", "20s", "-s", address], env=env, capture_output=True,
+        run = subprocess.run([TELPHER, "devices", *options, "--timeout", "20s", "-s", address], env=env, capture_output=True,
                              text=True, timeout=LIMIT_S)
         return run.returncode, run.stdout + run.stderr
 
