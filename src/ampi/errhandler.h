@@ -21,6 +21,8 @@ int tp_ampi_errhandler_set(MPI_Errhandler *at, MPI_Errhandler handler);
 /** One more use of a handler, or one less. Predefined ones are not counted. */
 void tp_ampi_errhandler_ref(MPI_Errhandler handler);
 void tp_ampi_errhandler_unref(MPI_Errhandler handler);
+/** The text of an error class or code, also of one that the program added. */
+const char *tp_ampi_class_text(int code);
 /** The highest code in use: MPI_LASTUSEDCODE. */
 int tp_ampi_last_code(void);
 

@@ -242,6 +242,10 @@ tp_ampi_is_missing(const void *buf, MPI_Datatype type)
 {
     return buf == NULL && tp_ampi_is_predefined(type);
 }
+/** Says what failed, of a request that still has its communicator. */
+#define TP_AMPI_EXPLAIN_MAX 256
+void tp_ampi_request_explain(const struct tp_ampi_request *req, int error, char *text,
+                             size_t size);
 /** Reports the error of an operation, if there is one. @return @p error */
 int tp_ampi_request_report(struct tp_ampi_comm *comm, int error,
                            const struct tp_ampi_request *req);

@@ -192,8 +192,9 @@ await_more(int count, const MPI_Request requests[], int needed)
 static int
 finish_all(int count, MPI_Request requests[], MPI_Status statuses[])
 {
-    int result = MPI_SUCCESS, first = MPI_SUCCESS;
+    int result = MPI_SUCCESS;
     struct tp_ampi_comm *comm = NULL;
+    char text[TP_AMPI_EXPLAIN_MAX] = ""; /* of the first error */
 
     for (int i = 0; i < count; i++) {
         MPI_Status *status = statuses != MPI_STATUSES_IGNORE ? &statuses[i] : NULL;
@@ -206,7 +207,7 @@ finish_all(int count, MPI_Request requests[], MPI_Status statuses[])
             if (error != MPI_SUCCESS && result == MPI_SUCCESS) {
                 comm = req->comm;
                 result = MPI_ERR_IN_STATUS;
-                first = error;
+                tp_ampi_request_explain(req, error, text, sizeof(text));
             }
             (void)finish(&requests[i], req, status);
         }
@@ -214,10 +215,7 @@ finish_all(int count, MPI_Request requests[], MPI_Status statuses[])
             status->MPI_ERROR = error;
         }
     }
-    return result == MPI_SUCCESS
-               ? result
-               : tp_ampi_error(comm, result, "an operation ended with error class %d",
-                               first);
+    return result == MPI_SUCCESS ? result : tp_ampi_error(comm, result, "%s", text);
 }
 
 int

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Calls of point to point that send or receive: checks, then send.c and receive.c. */
+#include <stdio.h>
+
+#include "ampi/errhandler.h"
 #include "ampi/process.h"
 #include "base/alloc.h"
 
@@ -46,10 +49,31 @@ is_short(int error, const struct tp_ampi_request *req)
            req->peer != MPI_PROC_NULL;
 }
 
+void
+tp_ampi_request_explain(const struct tp_ampi_request *req, int error, char *text,
+                        size_t size)
+{
+    if (error == MPI_ERR_TRUNCATE) {
+        (void)snprintf(
+            text, size,
+            "a message from rank %d with tag %d is longer than the %zu bytes "
+            "of its receive",
+            req->source, req->got_tag, req->cap);
+    } else if (req->kind == TP_AMPI_LIGHT_REQUEST ||
+               req->kind == TP_AMPI_GENERAL_REQUEST) {
+        (void)snprintf(text, size, "an operation ended with error class %d", error);
+    } else {
+        (void)snprintf(text, size, "an operation with rank %d of %s failed: %s",
+                       req->peer, req->comm->name, tp_ampi_class_text(error));
+    }
+}
+
 int
 tp_ampi_request_report(struct tp_ampi_comm *comm, int error,
                        const struct tp_ampi_request *req)
 {
+    char text[TP_AMPI_EXPLAIN_MAX];
+
     if (tp_unlikely(is_short(error, req))) {
         return tp_ampi_error(comm, MPI_ERR_TRUNCATE,
                              "rank %d sent %zu bytes, where %zu are expected: counts "
@@ -59,13 +83,8 @@ tp_ampi_request_report(struct tp_ampi_comm *comm, int error,
     if (tp_likely(error == MPI_SUCCESS)) {
         return error;
     }
-    return error == MPI_ERR_TRUNCATE
-               ? tp_ampi_error(comm, error,
-                               "a message from rank %d with tag %d is longer than the "
-                               "%zu bytes of its receive",
-                               req->source, req->got_tag, req->cap)
-               : tp_ampi_error(comm, error, "an operation with rank %d failed",
-                               req->peer);
+    tp_ampi_request_explain(req, error, text, sizeof(text));
+    return tp_ampi_error(comm, error, "%s", text);
 }
 
 /* ---- blocking ---- */

@@ -271,25 +271,33 @@ PMPI_Error_class(int code, int *error_class)
 }
 TP_MPI_NAME(Error_class);
 
+const char *
+tp_ampi_class_text(int code)
+{
+    const struct added *entry = find_added(code);
+    const char *name = NULL;
+
+    if (entry != NULL) {
+        return entry->text;
+    }
+    if (code >= 0 && code < (int)TP_ARRAY_LEN(class_texts)) {
+        name = class_texts[code];
+    }
+    return name != NULL ? name : "error without a text";
+}
+
 int
 PMPI_Error_string(int code, char *text, int *length)
 {
-    const struct added *entry = find_added(code);
-    const char *detail = tp_ampi_error_text(code), *name = NULL;
+    const char *detail = tp_ampi_error_text(code);
 
-    if (entry == NULL && (code < 0 || code > MPI_ERR_LASTCODE)) {
+    if (find_added(code) != NULL) {
+        detail = NULL;
+    } else if (code < 0 || code > MPI_ERR_LASTCODE) {
         return tp_ampi_error(NULL, MPI_ERR_ARG, "%d is no error code", code);
     }
-    if (code < (int)TP_ARRAY_LEN(class_texts)) {
-        name = class_texts[code];
-    }
-    if (entry != NULL) {
-        (void)snprintf(text, MPI_MAX_ERROR_STRING, "%s", entry->text);
-    } else {
-        (void)snprintf(text, MPI_MAX_ERROR_STRING, "%s%s%s",
-                       name != NULL ? name : "error without a text",
-                       detail != NULL ? ": " : "", detail != NULL ? detail : "");
-    }
+    (void)snprintf(text, MPI_MAX_ERROR_STRING, "%s%s%s", tp_ampi_class_text(code),
+                   detail != NULL ? ": " : "", detail != NULL ? detail : "");
     *length = (int)strlen(text);
     return MPI_SUCCESS;
 }
