@@ -32,7 +32,11 @@ tp_api_memory_failed(const telpher_context *ctx, telpher_status status,
         why = "no driver of this kind can be used here, or it cannot do this: is one "
               "installed, and does TELPHER_DOMAINS allow it?";
     } else if (status == TELPHER_ERR_INVALID) {
-        why = "the kind is none of enum telpher_mem_kind, or address or size is 0";
+        why =
+            kind == TELPHER_MEM_OPENCL
+                ? "address or size is 0, or a pointer came before telpher_opencl_use() "
+                  "named its context"
+                : "the kind is none of enum telpher_mem_kind, or address or size is 0";
     } else if (status == TELPHER_ERR_NOT_FOUND) {
         why = "no such memory of this context begins at this address";
     } else if (status == TELPHER_ERR_RANGE) {
