@@ -73,6 +73,7 @@ struct tp_ampi_win {
     void *base;
     MPI_Aint size;
     int unit;
+    bool device; /**< this rank's part, or some of it, is device memory */
     void *memory; /**< to free: allocated, or mapped */
     size_t mapped_bytes; /**< 0: allocated */
     struct tp_ampi_part *parts;
@@ -100,6 +101,7 @@ struct tp_ampi_access {
     MPI_Datatype type;
     char *data; /**< where bytes arrive: in the program's memory, or `packed` */
     void *packed;
+    bool device; /**< `data` is device memory */
     size_t total, got; /**< [bytes] */
 };
 
@@ -129,11 +131,12 @@ void tp_ampi_win_tell(struct tp_ampi_win *win, int rank, enum tp_ampi_wish wish,
 /** The window as a member of this process has it. NULL: it has freed it */
 struct tp_ampi_win *tp_ampi_win_of(const struct tp_ampi_win *win, int rank);
 /**
- * Executes an access to one run of bytes. @param before  [len] receives what was there, if the
- * wish is GET, FETCH or SWAP
+ * Executes an access to one run of bytes. @param device  some of the memory is a device's
+ * @param before  [len] receives what was there, if the wish is GET, FETCH or SWAP
  */
-void tp_ampi_win_execute(enum tp_ampi_wish wish, MPI_Op op, MPI_Datatype type, void *at,
-                         size_t len, const void *data, void *before);
+void tp_ampi_win_execute(bool device, enum tp_ampi_wish wish, MPI_Op op,
+                         MPI_Datatype type, void *at, size_t len, const void *data,
+                         void *before);
 /** Ends the job: both sides cannot agree on an access any more. */
 _Noreturn void tp_ampi_access_failed(const char *what, telpher_status status);
 /** An access has got bytes. The last ends it. */

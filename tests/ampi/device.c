@@ -154,11 +154,18 @@ static void
 test_gaps(void)
 {
     MPI_Datatype column;
+    MPI_Win win;
 
     MPI_Type_vector(4, 1, 3, MPI_INT, &column);
     MPI_Type_commit(&column);
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     EXPECT(MPI_Bcast(out, 1, column, 0, MPI_COMM_WORLD) == MPI_ERR_BUFFER);
+    MPI_Win_create(in, 64, 4, MPI_INFO_NULL, MPI_COMM_WORLD, &win);
+    MPI_Win_set_errhandler(win, MPI_ERRORS_RETURN);
+    MPI_Win_fence(0, win);
+    EXPECT(MPI_Put(out, 1, column, 0, 0, 4, MPI_INT, win) == MPI_ERR_BUFFER);
+    MPI_Win_fence(0, win);
+    MPI_Win_free(&win);
     MPI_Type_free(&column);
 }
 
@@ -192,6 +199,77 @@ test_local(int n)
     MPI_Unpack(host, MAX * 4, &back, in, n, MPI_INT, MPI_COMM_SELF);
     EXPECT(fetch(n)[n - 1] == value(rank, n - 1) && back == n * 4);
     MPI_Type_free(&column);
+}
+
+/* A window of device memory, with origins in device and host memory. */
+static void
+test_window(int n)
+{
+    int next = (rank + 1) % size, before = (rank + size - 1) % size;
+    const int one = 1,
+              last = value(rank, n - 1); /* what the next rank has after the put */
+    int got = -1;
+    MPI_Win win;
+
+    fill(n);
+    MPI_Win_create(in, n * 4, 4, MPI_INFO_NULL, MPI_COMM_WORLD, &win);
+    MPI_Win_fence(0, win);
+    MPI_Put(out, n, MPI_INT, next, 0, n, MPI_INT, win);
+    MPI_Win_fence(0, win);
+    EXPECT(fetch(n)[0] == value(before, 0) && result[n - 1] == value(before, n - 1));
+    MPI_Get(out, n, MPI_INT, next, 0, n, MPI_INT, win);
+    MPI_Get(&got, 1, MPI_INT, next, n - 1, 1, MPI_INT, win);
+    MPI_Win_fence(0, win);
+    telpher_mem_copy(AMPI_Context(), result, out, (size_t)n * 4);
+    EXPECT(result[n - 1] == value(rank, n - 1) && got == last);
+    MPI_Accumulate(out, n, MPI_INT, next, 0, n, MPI_INT, MPI_SUM, win); /* doubles it */
+    MPI_Win_fence(0, win);
+    EXPECT(fetch(n)[1] == 2 * value(before, 1) &&
+           result[n - 1] == 2 * value(before, n - 1));
+    MPI_Win_lock(MPI_LOCK_EXCLUSIVE, next, 0, win);
+    MPI_Fetch_and_op(&one, out, MPI_INT, next, 0, MPI_SUM,
+                     win); /* into device memory */
+    MPI_Win_unlock(next, win);
+    telpher_mem_copy(AMPI_Context(), result, out, 8);
+    EXPECT(result[0] == 2 * value(rank, 0) && result[1] == value(rank, 1));
+    MPI_Win_fence(0, win);
+    got = 2 * value(rank, 0) + 1;
+    telpher_mem_copy(AMPI_Context(), out, &got, 4);
+    MPI_Win_lock(MPI_LOCK_SHARED, next, 0, win);
+    MPI_Compare_and_swap(&one, out, &got, MPI_INT, next, 0, win);
+    MPI_Win_unlock(next, win);
+    EXPECT(got == 2 * value(rank, 0) + 1);
+    MPI_Win_fence(0, win);
+    EXPECT(fetch(n)[0] == 1 && result[1] == 2 * value(before, 1));
+    MPI_Win_free(&win);
+}
+
+/* Memory of the program's own in a window; a dynamic window of device memory. */
+static void
+test_host_and_dynamic(int n)
+{
+    int next = (rank + 1) % size, before = (rank + size - 1) % size;
+    MPI_Aint own, there;
+    MPI_Win win;
+
+    fill(n);
+    MPI_Win_create(result, n * 4, 4, MPI_INFO_NULL, MPI_COMM_WORLD, &win);
+    MPI_Win_fence(0, win);
+    MPI_Put(out, n, MPI_INT, next, 0, n, MPI_INT, win);
+    MPI_Win_fence(0, win);
+    EXPECT(result[0] == value(before, 0) && result[n - 1] == value(before, n - 1));
+    MPI_Win_free(&win);
+    MPI_Win_create_dynamic(MPI_INFO_NULL, MPI_COMM_WORLD, &win);
+    MPI_Win_attach(win, in, n * 4);
+    MPI_Get_address(in, &own);
+    MPI_Sendrecv(&own, 1, MPI_AINT, before, 0, &there, 1, MPI_AINT, next, 0,
+                 MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    MPI_Win_fence(0, win);
+    MPI_Put(out, n, MPI_INT, next, there, n, MPI_INT, win);
+    MPI_Win_fence(0, win);
+    EXPECT(fetch(n)[n - 1] == value(before, n - 1));
+    MPI_Win_detach(win, in);
+    MPI_Win_free(&win);
 }
 
 static int *
@@ -230,6 +308,10 @@ main(int argc, char **argv)
     test_operations(MAX / 2, kind == TELPHER_MEM_OPENCL ? 3 : 1);
     test_local(5);
     test_local(MAX);
+    test_window(5);
+    test_window(MAX);
+    test_host_and_dynamic(5);
+    test_host_and_dynamic(MAX);
     if (kind != TELPHER_MEM_SIM) { /* which has no kernels */
         EXPECT(telpher_mem_combine(AMPI_Context(), TELPHER_MEM_SUM, TELPHER_MEM_INT32,
                                    out, in, in, 1) == TELPHER_OK);

@@ -313,15 +313,13 @@ make(struct tp_ampi_comm *comm, int flavor, void *base, MPI_Aint size, int unit,
     if (size < 0 || unit <= 0) {
         return size < 0 ? MPI_ERR_SIZE : MPI_ERR_DISP;
     }
-    if (base != NULL && tp_ampi_is_device(base)) {
-        return MPI_ERR_BASE;
-    }
     win = tp_zalloc(sizeof(*win), "MPI window");
     if (win == NULL) {
         return MPI_ERR_NO_MEM;
     }
     win->flavor = flavor;
     win->base = base;
+    win->device = base != NULL && tp_ampi_is_device(base);
     win->size = size;
     win->unit = unit;
     error = prepare(comm, win, info);
@@ -356,7 +354,6 @@ create(MPI_Comm handle, int flavor, void *base, MPI_Aint size, int unit, MPI_Inf
         (void)tp_ampi_error(
             comm, error, "cannot make a window of %zd bytes, unit %d: %s", size, unit,
             error == MPI_ERR_RMA_SHARED ? "its ranks do not share memory"
-            : error == MPI_ERR_BASE     ? "windows do not take device memory"
                                         : "wrong argument, or no memory");
     }
     if (error == MPI_SUCCESS) {
@@ -489,6 +486,7 @@ PMPI_Win_attach(MPI_Win handle, void *base, MPI_Aint size)
     a->size = (uint64_t)size;
     tp_list_init(&a->link);
     tp_ampi_enter();
+    win->device |= tp_ampi_is_device(base);
     tp_list_push_back(&win->attached, &a->link);
     tp_ampi_leave();
     return MPI_SUCCESS;

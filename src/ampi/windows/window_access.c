@@ -89,6 +89,7 @@ struct job {
     size_t unit; /* [bytes] of an element, which is not split */
     const char *out; /* the next byte that is sent; NULL: none is */
     bool out_stays; /* the memory of `out` is the program's */
+    bool device; /* memory of this rank is a device's */
     struct tp_ampi_access *access; /* what comes back; NULL: nothing */
     size_t offset; /* in what comes back */
     struct tp_ampi_request *request;
@@ -97,14 +98,14 @@ struct job {
 
 /* Runs in memory of this process. @param shift  from the target's addresses */
 static void
-access_direct(struct job *job, ptrdiff_t shift)
+access_direct(struct job *job, ptrdiff_t shift, bool device)
 {
     while (!is_at_end(&job->cursor)) {
         struct tp_ampi_segment s = take(&job->cursor, SIZE_MAX);
         char *at = (char *)(uintptr_t)s.at + shift;
 
         tp_ampi_win_execute(
-            job->wish, job->op, job->element, at, (size_t)s.len, job->out,
+            device, job->wish, job->op, job->element, at, (size_t)s.len, job->out,
             job->access != NULL ? job->access->data + job->offset : NULL);
         job->out += job->out != NULL ? s.len : 0;
         job->offset += s.len;
@@ -154,7 +155,15 @@ access_batch(struct job *job, size_t max)
     if (job->out != NULL) {
         size_t sent = job->wish == TP_AMPI_SWAP ? 2 * total : total;
 
-        memcpy(body + len, job->out, sent);
+        if (tp_unlikely(job->device)) {
+            telpher_status status = tp_ampi_mem_copy(body + len, job->out, sent);
+
+            if (status != TELPHER_OK) {
+                return status;
+            }
+        } else {
+            memcpy(body + len, job->out, sent);
+        }
         job->out += total;
         len += sent;
     }
@@ -300,6 +309,15 @@ access_remote(struct job *job)
     return status;
 }
 
+/* Of a rank of this process: is its part device memory? */
+static bool
+is_device_there(const struct job *job)
+{
+    const struct tp_ampi_win *there = tp_ampi_win_of(job->win, job->target);
+
+    return there != NULL && there->device;
+}
+
 static int
 run(struct job *job)
 {
@@ -308,9 +326,9 @@ run(struct job *job)
     telpher_status status = TELPHER_OK;
 
     if (tp_ampi_win_is_local(job->win, job->target)) {
-        access_direct(job, 0);
+        access_direct(job, 0, job->device || is_device_there(job));
     } else if (part->mapped != NULL && moves) {
-        access_direct(job, part->mapped - (char *)(uintptr_t)part->base);
+        access_direct(job, part->mapped - (char *)(uintptr_t)part->base, job->device);
     } else {
         status = access_remote(job);
     }
@@ -328,9 +346,20 @@ struct side {
     MPI_Datatype type;
 };
 
-static const struct tp_ampi_type *
-check_type(struct tp_ampi_win *win, const struct side *side, int *error)
+static bool
+has_no_gaps(const struct side *side)
 {
+    ptrdiff_t offset;
+    size_t len;
+
+    return tp_ampi_is_predefined(side->type) ||
+           tp_ampi_type_span(side->type, (size_t)side->count, &offset, &len);
+}
+
+static const struct tp_ampi_type *
+check_type(struct job *job, const struct side *side, int *error)
+{
+    struct tp_ampi_win *win = job->win;
     const struct tp_ampi_type *type = tp_ampi_type_get(side->type);
 
     if (type == NULL || !type->committed) {
@@ -340,9 +369,12 @@ check_type(struct tp_ampi_win *win, const struct side *side, int *error)
         *error = tp_ampi_win_error(win, MPI_ERR_COUNT, "a count of %d is negative",
                                    side->count);
     } else if (side->count > 0 && side->at != NULL && tp_ampi_is_device(side->at)) {
-        *error = tp_ampi_win_error(win, MPI_ERR_BUFFER,
-                                   "one-sided access does not take device memory yet; "
-                                   "copy it to host memory");
+        job->device = true;
+        if (!has_no_gaps(side)) {
+            *error = tp_ampi_win_error(win, MPI_ERR_BUFFER,
+                                       "elements with gaps in device memory: copy them "
+                                       "to host memory");
+        }
     }
     return type;
 }
@@ -411,6 +443,7 @@ set_in(struct job *job, const struct side *in, size_t total)
     access->buf = in->at;
     access->count = (size_t)in->count;
     access->type = in->type;
+    access->device = job->device;
     tp_ampi_type_ref(in->type);
     if (tp_ampi_is_predefined(in->type) ||
         tp_ampi_type_span(in->type, access->count, &offset, &len)) {
@@ -485,7 +518,7 @@ prepare(struct job *job, const struct side *out, const struct side *in,
 
     for (int i = 2; i >= 0 && error == MPI_SUCCESS; i--) {
         if (sides[i] != NULL) {
-            type = check_type(job->win, sides[i], &error);
+            type = check_type(job, sides[i], &error);
         }
         if (error == MPI_SUCCESS && i > 0 && sides[i] != NULL && sides[i]->count > 0 &&
             tp_ampi_is_missing(sides[i]->at, sides[i]->type)) {
@@ -789,12 +822,24 @@ PMPI_Fetch_and_op(const void *out, void *in, MPI_Datatype type, int target,
 }
 TP_MPI_NAME(Fetch_and_op);
 
+/* @return an error class, which was reported */
+static int
+copy_value(void *to, const void *from, size_t len)
+{
+    if (tp_unlikely(tp_ampi_is_device(from))) {
+        return tp_ampi_copy_memory(NULL, to, from, len);
+    }
+    memcpy(to, from, len);
+    return MPI_SUCCESS;
+}
+
 int
 PMPI_Compare_and_swap(const void *out, const void *compare, void *in, MPI_Datatype type,
                       int target, MPI_Aint disp, MPI_Win win)
 {
     size_t size = tp_ampi_type_size(type);
     char both[2 * 32];
+    int error;
 
     if (!tp_ampi_op_fits(MPI_BAND, type) || !tp_ampi_is_predefined(type)) {
         struct tp_ampi_win *at = tp_ampi_win_find(win);
@@ -805,8 +850,15 @@ PMPI_Compare_and_swap(const void *out, const void *compare, void *in, MPI_Dataty
                                               "byte of the standard",
                                               type);
     }
-    memcpy(both, compare, size);
-    memcpy(both + size, out, size);
+    tp_ampi_enter();
+    error = copy_value(both, compare, size);
+    if (error == MPI_SUCCESS) {
+        error = copy_value(both + size, out, size);
+    }
+    tp_ampi_leave();
+    if (error != MPI_SUCCESS) {
+        return error;
+    }
     return begin(win, TP_AMPI_SWAP, SIDE(both, 2, type), SIDE(in, 1, type), target,
                  disp, 1, type, MPI_NO_OP, NULL);
 }

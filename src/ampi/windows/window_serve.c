@@ -61,12 +61,60 @@ tp_ampi_win_tell(struct tp_ampi_win *win, int rank, enum tp_ampi_wish wish, int 
 
 /* ---- the target ---- */
 
+/* An operation on device memory, in copies in host memory. */
+static telpher_status
+execute_staged(enum tp_ampi_wish wish, MPI_Op op, MPI_Datatype type, void *at,
+               size_t len, const void *data, void *before)
+{
+    size_t sent = data == NULL ? 0 : wish == TP_AMPI_SWAP ? 2 * len : len;
+    char *copy = tp_malloc(2 * len + sent, "access to device memory");
+    char *given = data != NULL ? copy + len : NULL, *found = copy + len + sent;
+    telpher_status status = TELPHER_ERR_NO_MEMORY;
+
+    if (copy != NULL) {
+        status = tp_ampi_mem_copy(copy, at, len);
+    }
+    if (status == TELPHER_OK && data != NULL) {
+        status = tp_ampi_mem_copy(given, data, sent);
+    }
+    if (status == TELPHER_OK) {
+        tp_ampi_win_execute(false, wish, op, type, copy, len, given,
+                            before != NULL ? found : NULL);
+        if (op != MPI_NO_OP || wish == TP_AMPI_SWAP) {
+            status = tp_ampi_mem_copy(at, copy, len);
+        }
+    }
+    if (status == TELPHER_OK && before != NULL) {
+        status = tp_ampi_mem_copy(before, found, len);
+    }
+    tp_free(copy);
+    return status;
+}
+
+static void
+execute_on_device(enum tp_ampi_wish wish, MPI_Op op, MPI_Datatype type, void *at,
+                  size_t len, const void *data, void *before)
+{
+    telpher_status status = wish == TP_AMPI_PUT ? tp_ampi_mem_copy(at, data, len)
+                            : wish == TP_AMPI_GET
+                                ? tp_ampi_mem_copy(before, at, len)
+                                : execute_staged(wish, op, type, at, len, data, before);
+
+    if (status != TELPHER_OK) {
+        tp_ampi_access_failed("access to device memory", status);
+    }
+}
+
 void
-tp_ampi_win_execute(enum tp_ampi_wish wish, MPI_Op op, MPI_Datatype type, void *at,
-                    size_t len, const void *data, void *before)
+tp_ampi_win_execute(bool device, enum tp_ampi_wish wish, MPI_Op op, MPI_Datatype type,
+                    void *at, size_t len, const void *data, void *before)
 {
     const struct tp_ampi_type *element;
 
+    if (tp_unlikely(device)) {
+        execute_on_device(wish, op, type, at, len, data, before);
+        return;
+    }
     if (before != NULL) {
         memcpy(before, at, len);
     }
@@ -202,7 +250,7 @@ execute_all(struct tp_ampi_win *win, const struct tp_ampi_envelope *env,
     for (uint32_t i = 0; i < head->segments; i++) {
         size_t len = (size_t)segments[i].len;
 
-        tp_ampi_win_execute(wish, head->op, head->type,
+        tp_ampi_win_execute(win->device, wish, head->op, head->type,
                             (void *)(uintptr_t)segments[i].at, len, data,
                             answers ? before : NULL);
         data += wish == TP_AMPI_GET ? 0 : len;
@@ -345,7 +393,8 @@ take_answer(uint32_t process, const struct tp_ampi_envelope *env, const void *bo
         tp_ampi_access_failed("answer to a get", TELPHER_ERR_PROTO);
     }
     if (!is_long) {
-        memcpy(access->data + head->offset, head + 1, len);
+        tp_ampi_win_execute(access->device, TP_AMPI_PUT, MPI_REPLACE, MPI_BYTE,
+                            access->data + head->offset, len, head + 1, NULL);
         tp_ampi_access_got(access, len);
         return;
     }
