@@ -23,7 +23,8 @@ first_devices(const struct _cl_platform_id *platform,
     for (size_t i = 0; i < platform->device_count && count < TP_ICD_SESSIONS_MAX; i++) {
         struct _cl_device_id *dev = platform->devices[i];
 
-        if (dev->available && (count == 0 || devices[count - 1]->server != dev->server)) {
+        if (dev->available &&
+            (count == 0 || devices[count - 1]->server != dev->server)) {
             devices[count++] = dev;
         }
     }
@@ -96,7 +97,8 @@ tp_clGetServerRoutesTELPHER(cl_platform_id platform, size_t size, char *text,
     tp_buf_init(&lines, 0);
     err = describe_all(ctx, &lines) == TELPHER_OK &&
                   tp_buf_append(&lines, "", 1) == TELPHER_OK
-              ? tp_icd_answer_text(size, text, size_ret, (const char *)tp_buf_data(&lines))
+              ? tp_icd_answer_text(size, text, size_ret,
+                                   (const char *)tp_buf_data(&lines))
               : CL_OUT_OF_HOST_MEMORY;
     tp_buf_fini(&lines);
     (void)tp_clReleaseContext(ctx);
