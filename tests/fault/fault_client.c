@@ -13,7 +13,8 @@
  *     fault_client lose WHAT END  loses its server while it does WHAT
  *
  * WHAT: a kernel's name (crash, hang), fill (that enqueue call), loop (computes on and on),
- * write (64 MiB on and on). END: again (a new context works), gone (it fails in time).
+ * write (64 MiB on and on). END: again (a new context works), retry (it does in some seconds),
+ * gone (it fails in time).
  */
 #define CL_TARGET_OPENCL_VERSION 300
 #include <CL/cl.h>
@@ -27,10 +28,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "program.h"
 
-enum { COUNT = 4096, LARGE = 64 << 20, GONE_MS = 4000 };
+enum { COUNT = 4096, LARGE = 64 << 20, GONE_MS = 4000, RETRY_MS = 10000 };
 
 /* The test driver has kernels of these names and arguments, too. */
 static const char source[] =
@@ -406,8 +408,9 @@ expect_lost(struct program *p)
 }
 
 static int
-run_lose(const char *what, bool again)
+run_lose(const char *what, const char *end)
 {
+    bool again = strcmp(end, "gone") != 0, retry = strcmp(end, "retry") == 0;
     struct program p;
     double start;
     cl_int err = open_program(&p);
@@ -425,6 +428,10 @@ run_lose(const char *what, bool again)
     say("lost");
     start = now_ms();
     err = open_program(&p);
+    while (err != CL_SUCCESS && retry && now_ms() - start < RETRY_MS) {
+        usleep(10000);
+        err = open_program(&p);
+    }
     if (again) {
         must(err == CL_SUCCESS, "a new context", err);
         err = compute(&p);
@@ -463,10 +470,10 @@ main(int argc, char **argv)
         return run_fill();
     }
     if (argc == 4 && strcmp(argv[1], "lose") == 0) {
-        return run_lose(argv[2], strcmp(argv[3], "again") == 0);
+        return run_lose(argv[2], argv[3]);
     }
     (void)fprintf(stderr,
                   "usage: fault_client compute|later|devices|any|fill|fail ERROR|"
-                  "hold MS|lose WHAT again|gone\n");
+                  "hold MS|lose WHAT again|retry|gone\n");
     return 2;
 }

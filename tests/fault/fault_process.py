@@ -144,7 +144,7 @@ class KilledBroker(unittest.TestCase):
         """A program that waits for its session hears from the next broker at the port that there is none, and may start another."""
         first, address, cookie = listening_server()
         settings = {"TELPHER_SERVERS": address, "TELPHER_COOKIE": cookie, "TELPHER_ON_LOSS": "wait", "TELPHER_ON_LOSS_TIME": "1h"}
-        client = first.client("lose", "loop", "again", **settings)
+        client = first.client("lose", "loop", "retry", **settings)
         client.wait_line("ready")
         kill(first.pid)
         first.process.wait(LIMIT_S)

@@ -42,7 +42,7 @@ if [ "$how" = split ]; then
     expect "no/such/worker" split /no/such/worker missing
     # Open MPI itself sees it if the other one has begun MPI_Init() by then
     expect "no end in 3 s: MPI_Init\(\): a program of this launch does not call it|did not call \"init\" before exiting" split /bin/true exits_early
-    expect "not all processes of this launch came to say" split "$stranger" stranger
+    expect "not all processes of this launch said" split "$stranger" stranger
     parents=2 workers=2
     expect "$killed" split "$worker" gate
     program=$losses

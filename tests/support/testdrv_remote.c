@@ -242,7 +242,7 @@ case_recorded(struct setup *s)
     CHECK(clReleaseKernel(s->inc));
     CHECK(clReleaseProgram(s->program));
     CHECK(clFinish(s->queue[0]));
-    await_destroyed("mem", 5); /* pinned for the context: staging, and what is shared */
+    await_destroyed("mem", 6); /* pinned for the context: staging, and what is shared */
     await_destroyed("kernel", 0);
     await_destroyed("program", 0);
     await_destroyed("event", 1); /* of the finish: a queue's last one stays with it */
