@@ -8,15 +8,11 @@ import ctypes
 import numpy
 
 import device_arrays
+from checks import expect, must_raise
 from telpher.mdr import Array, Channel, Chare, Future, charm, coro
 from telpher.mdr import channel as channels
 
 SIZES = (1, 8, 4095, 4096, 70_000, 1 << 20)
-
-
-def expect(got, wanted):
-    if got != wanted:
-        raise AssertionError(f"{got!r}, expected {wanted!r}")
 
 
 def pattern(size, number):
@@ -224,15 +220,6 @@ class End(Chare):
             got = [one.get() if one is future else one.recv() for one in charm.iwait(opened + [future])]
             expect(sorted(got), [0, 1, 2, 3, 5])
         self.reduce(done)
-
-
-def must_raise(kind, text, call):
-    try:
-        call()
-    except kind as wrong:
-        expect(text in str(wrong), True)
-    else:
-        raise AssertionError(f"no {kind.__name__} with {text!r}")
 
 
 def memory_of(size):

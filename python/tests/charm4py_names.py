@@ -4,6 +4,7 @@ telpher launch -n P; prints "names: OK" in process 0, and all processes exit wit
 import array
 import time
 
+from checks import expect, must_raise
 from telpher.mdr import Array, Channel, Chare, Future, Group, Reducer, RemoteError, charm, coro, when
 
 GLOBAL = 0
@@ -15,20 +16,6 @@ def all_of(contributions):
 
 
 Reducer.addReducer(all_of)
-
-
-def expect(got, wanted):
-    if got != wanted:
-        raise AssertionError(f"{got!r}, expected {wanted!r}")
-
-
-def must_raise(kind, text, call):
-    try:
-        call()
-    except kind as wrong:
-        expect(text in str(wrong), True)
-    else:
-        raise AssertionError(f"no {kind.__name__} with {text!r}")
 
 
 class Steps(Chare):

@@ -7,14 +7,10 @@ import time
 
 import numpy
 
+from checks import expect
 from telpher.mdr import Array, Channel, Chare, Future, Reducer, RemoteError, charm, coro, when
 
 ROUNDS, OBJECTS, CALLS = int(sys.argv[1]) if len(sys.argv) > 1 else 20, 6, 50
-
-
-def expect(got, wanted):
-    if got != wanted:
-        raise AssertionError(f"{got!r}, expected {wanted!r}")
 
 
 class Walker(Chare):

@@ -4,6 +4,7 @@ import os
 import resource
 import sys
 
+from checks import expect
 from telpher.mdr import Array, Channel, Chare, Future, Group, Reducer, RemoteError, charm, coro
 
 try:
@@ -12,11 +13,6 @@ except ImportError:
     numpy = None
 
 Reducer.add(lambda a, b: a + b if len(a) + len(b) < 100 else a, "join")
-
-
-def expect(got, wanted):
-    if got != wanted:
-        raise AssertionError(f"{got!r}, expected {wanted!r}")
 
 
 class Counter(Chare):

@@ -26,13 +26,12 @@ telpher_opencl_register(telpher_context *ctx, struct _cl_mem *buffer,
 telpher_status
 telpher_opencl_use(telpher_context *ctx, struct _cl_command_queue *queue)
 {
+    telpher_status status = TELPHER_ERR_UNSUPPORTED;
+#ifdef TP_API_OPENCL
     struct tp_device *device =
         tp_mems_device(tp_comm_context_mems(ctx), TELPHER_MEM_OPENCL);
-    telpher_status status = TELPHER_ERR_UNSUPPORTED;
 
-#ifdef TP_API_OPENCL
     status = device != NULL ? tp_opencl_memory_use(device, queue) : status;
-#else
 #endif
     return tp_api_memory_failed(ctx, status, "use a queue for", TELPHER_MEM_OPENCL);
 }

@@ -180,8 +180,7 @@ test_errors(void)
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
 }
 
-/* Both halves of the world connect by a published port. */
-/* A connection to a port of adaptive MPI that sends @p bytes wrong ones, and stays. */
+/* Connects to a port of adaptive MPI, sends @p bytes of a wrong secret, and stays connected. */
 static int
 connect_without_secret(const char *port, int bytes)
 {
@@ -200,11 +199,12 @@ connect_without_secret(const char *port, int bytes)
     return fd;
 }
 
+/* Both halves of the world connect by a published port, on which two clients without the secret wait. */
 static void
 test_ports(void)
 {
     char port[MPI_MAX_PORT_NAME] = "", found[MPI_MAX_PORT_NAME], service[64];
-    int is_server = rank < (size + 1) / 2, result, world_rank, strangers[2] = {-1, -1};
+    int is_server = rank < (size + 1) / 2, result, world_rank, intruders[2] = {-1, -1};
     MPI_Comm half, inter;
     MPI_Group world, remote;
 
@@ -219,8 +219,8 @@ test_ports(void)
     MPI_Lookup_name(service, MPI_INFO_NULL, found);
     EXPECT(rank != 0 || strcmp(found, port) == 0);
     if (rank == 0) {
-        strangers[0] = connect_without_secret(port, 0);
-        strangers[1] = connect_without_secret(port, 100);
+        intruders[0] = connect_without_secret(port, 0);
+        intruders[1] = connect_without_secret(port, 100);
     }
     if (is_server) {
         MPI_Comm_accept(port, MPI_INFO_NULL, 0, half, &inter);
@@ -238,8 +238,8 @@ test_ports(void)
     MPI_Comm_free(&half);
     MPI_Barrier(MPI_COMM_WORLD);
     if (rank == 0) {
-        close(strangers[0]);
-        close(strangers[1]);
+        close(intruders[0]);
+        close(intruders[1]);
         MPI_Unpublish_name(service, MPI_INFO_NULL, port);
         MPI_Close_port(port);
     }

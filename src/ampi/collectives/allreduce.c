@@ -13,10 +13,6 @@
 
 #define PARTS_BYTES ((size_t)4 << 10) /* from here on operands are cut */
 
-/*
- * Recursive doubling. If the number of ranks is no power of 2, the first pairs fold their odd
- * rank into the even one, which afterwards tells it the result.
- */
 /* Combines with what was received. @param error  of the receive */
 static int
 combine_after(const struct tp_ampi_call *call, struct tp_ampi_sum *sum, int error,
@@ -28,6 +24,10 @@ combine_after(const struct tp_ampi_call *call, struct tp_ampi_sum *sum, int erro
                : error;
 }
 
+/*
+ * Recursive doubling. If the number of ranks is no power of 2, the first pairs fold their odd
+ * rank into the even one, which afterwards tells it the result.
+ */
 static int
 double_up(const struct tp_ampi_call *call, struct tp_ampi_sum *sum)
 {

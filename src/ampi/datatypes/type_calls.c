@@ -220,7 +220,7 @@ TP_MPI_NAME(Type_match_size);
 /* ---- counts of a status ---- */
 
 int
-PMPI_Get_count(const MPI_Status *status, MPI_Datatype handle, int *count)
+PMPI_Get_count_c(const MPI_Status *status, MPI_Datatype handle, MPI_Count *count)
 {
     const struct tp_ampi_type *type = tp_ampi_type_find(handle);
     size_t bytes = tp_ampi_status_bytes(status);
@@ -228,13 +228,23 @@ PMPI_Get_count(const MPI_Status *status, MPI_Datatype handle, int *count)
     if (type == NULL) {
         return MPI_ERR_TYPE;
     }
-    if (type->size == 0) {
-        *count = 0;
-    } else {
-        *count = bytes % type->size == 0 ? as_int((MPI_Count)(bytes / type->size))
-                                         : MPI_UNDEFINED;
-    }
+    *count = type->size == 0           ? 0
+             : bytes % type->size == 0 ? (MPI_Count)(bytes / type->size)
+                                       : MPI_UNDEFINED;
     return MPI_SUCCESS;
+}
+TP_MPI_NAME(Get_count_c);
+
+int
+PMPI_Get_count(const MPI_Status *status, MPI_Datatype handle, int *count)
+{
+    MPI_Count whole;
+    int error = PMPI_Get_count_c(status, handle, &whole);
+
+    if (error == MPI_SUCCESS) {
+        *count = as_int(whole);
+    }
+    return error;
 }
 TP_MPI_NAME(Get_count);
 

@@ -20,8 +20,8 @@
 #include "base/text/hex.h"
 
 enum { SECRET_BYTES = 16, HOST_BYTES = 128, WAIT_MS = 1, BACKLOG = 16 };
-#define SECRET_NS                                                                      \
-    TP_CLOCK_S /* in which a client sends the secret; others wait meanwhile */
+/* Time limit for a client to send the secret. The clients behind it wait meanwhile. */
+#define SECRET_NS TP_CLOCK_S
 #define SCHEME "telpher:"
 
 struct port {

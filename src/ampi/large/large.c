@@ -108,22 +108,6 @@ tp_ampi_large_end(struct tp_ampi_large *call)
 
 /* ---- calls whose results are no int ---- */
 
-int
-PMPI_Get_count_c(const MPI_Status *status, MPI_Datatype handle, MPI_Count *count)
-{
-    const struct tp_ampi_type *type = tp_ampi_type_find(handle);
-    size_t bytes = tp_ampi_status_bytes(status);
-
-    if (type == NULL) {
-        return MPI_ERR_TYPE;
-    }
-    *count = type->size == 0           ? 0
-             : bytes % type->size == 0 ? (MPI_Count)(bytes / type->size)
-                                       : MPI_UNDEFINED;
-    return MPI_SUCCESS;
-}
-TP_MPI_NAME(Get_count_c);
-
 /* Types are made of numbers of type int: none is a large count. */
 int
 PMPI_Type_get_envelope_c(MPI_Datatype type, MPI_Count *integers, MPI_Count *addresses,

@@ -10,8 +10,8 @@
 
 #define FIRST_PAUSE (10 * TP_CLOCK_MS) /* between two attempts; doubled each time */
 #define LAST_PAUSE (1 * TP_CLOCK_S)
-#define FIRST_TRY                                                                      \
-    (1 * TP_CLOCK_S) /* time limit of one attempt; doubled after each that reaches it */
+/* Time limit of one attempt; doubled after each that reaches it. */
+#define FIRST_TRY (1 * TP_CLOCK_S)
 #define LAST_TRY (8 * TP_CLOCK_S)
 #define REFUSED_TIME                                                                   \
     (5 * TP_CLOCK_S) /* for a port without a listener: executors end with telpherd */

@@ -40,8 +40,7 @@ struct tp_stream_rx {
     uint64_t transfer, offset;
     uint32_t len, left;
     bool takes_short; /* headers; immutable */
-    uint64_t
-        discarded; /* a received frame of this number is sent again, and is discarded */
+    uint64_t discarded; /* number of a received frame that is sent again, and dropped */
     uint64_t trimmed; /* acknowledgement up to which kept frames were dropped */
     size_t unacked_bytes; /* of frames received since the last acknowledgement */
     bool

@@ -16,8 +16,8 @@ enum {
     BLOCK_MIN = 16 << 10, /* [bytes] content whose copy has a block for reuse */
 };
 
-#define LOOK_EVERY                                                                     \
-    (100 * TP_CLOCK_MS) /* a wait for the peer looks whether the stream broke */
+/* How often a wait for the peer looks whether the stream broke. */
+#define LOOK_EVERY (100 * TP_CLOCK_MS)
 
 /* Precedes the bytes of each kept frame. */
 struct record {
@@ -76,8 +76,8 @@ tp_stream_keep_frame(struct tp_stream *s, const struct tp_wire_header *h,
                      const void *body, size_t body_len,
                      const struct tp_wire_data *content)
 {
-    struct tp_wire_header head =
-        *h; /* kept with a long header: a short one is only valid right after the frame before */
+    /* kept with a long header: a short one is only valid right after the frame before */
+    struct tp_wire_header head = *h;
     size_t len = TP_WIRE_HEADER_BYTES + body_len;
     struct record r = {.seq = h->seq, .len = (uint32_t)len};
     uint8_t *dst;

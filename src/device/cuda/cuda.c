@@ -198,9 +198,8 @@ gpu_at(struct tp_cuda *c, int ordinal)
     return gpu;
 }
 
-#define HEAP_GROWTH                                                                    \
-    ((uintptr_t)16                                                                     \
-     << 30) /* an address this far above the known break is not checked against sbrk(0) */
+/* An address this far above the known break is not checked against sbrk(0). */
+#define HEAP_GROWTH ((uintptr_t)16 << 30)
 
 /* ---- addresses ----------------------------------------------------------------------- */
 
