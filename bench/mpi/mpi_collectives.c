@@ -129,7 +129,6 @@ release_persistent(struct bench_work *w)
 #define COLLECTIVE(name, Name, arguments)                                              \
     static bool name##_init(struct bench_work *w)                                      \
     {                                                                                  \
-        bench_mpi_keep_type();                                                         \
         return prepare(w) && bench_mpi_good(BENCH_MPI_INIT(Name)(                      \
                                  UNPACK arguments, MPI_INFO_NULL, &s.request));        \
     }

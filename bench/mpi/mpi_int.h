@@ -11,10 +11,15 @@
 #include <mpi-ext.h>
 #endif
 
-/* MPI 4's calls, which adaptive MPI has beside MPI 3; Open MPI 4 has the persistent collectives under names of its own. */
+/* MPI 4's calls, which adaptive MPI has beside MPI 3; Open MPI 4 has the persistent collectives
+ * under names of its own. MPICH 4.0 has them too, but frees after the first start what the second
+ * one uses: content is lost, or the process ends. */
 #if MPI_VERSION >= 4 || defined(TELPHER_AMPI)
-#define BENCH_MPI_INIT(name) MPI_##name##_init
 #define BENCH_MPI_PARTITIONED 1
+#endif
+#if defined(MPICH_NUMVERSION) && MPICH_NUMVERSION < 40100000
+#elif MPI_VERSION >= 4 || defined(TELPHER_AMPI)
+#define BENCH_MPI_INIT(name) MPI_##name##_init
 #elif defined(OMPI_HAVE_MPI_EXT_PCOLLREQ)
 #define BENCH_MPI_INIT(name) MPIX_##name##_init
 #endif
@@ -33,9 +38,6 @@ struct bench_mpi_elements bench_mpi_message(size_t len);
 struct bench_mpi_elements bench_mpi_block(const struct bench_work *w);
 /** Makes the type of w->layout for w->len; frees the last one. */
 bool bench_mpi_lay_out(const struct bench_work *w);
-
-/** The type of the layout is not freed: a persistent collective has used it. */
-void bench_mpi_keep_type(void);
 
 /** Tables that end with an entry without a name. */
 extern const struct bench_call bench_mpi_collectives[], bench_mpi_pairs[],

@@ -87,17 +87,8 @@ stop_session(void)
 static struct {
     MPI_Datatype type;
     size_t len;
-    bool used, kept;
+    bool used;
 } layout;
-
-/* The persistent collectives of MPICH 4.0 release a type at each start, until it is freed too often. */
-void
-bench_mpi_keep_type(void)
-{
-#if defined(MPICH_NUMVERSION) && MPICH_NUMVERSION < 40100000
-    layout.kept = true;
-#endif
-}
 
 /* As long as the message, so that several lie one after the other. */
 static bool
@@ -122,10 +113,10 @@ make_type(const struct bench_work *w, MPI_Datatype base, int count)
 bool
 bench_mpi_lay_out(const struct bench_work *w)
 {
-    if (layout.used && !layout.kept) {
+    if (layout.used) {
         MPI_Type_free(&layout.type);
     }
-    layout.used = layout.kept = false;
+    layout.used = false;
     layout.len = w->len;
     if (w->layout == NULL) {
         return true;
