@@ -52,6 +52,7 @@ enum {
 #define TP_WIRE_FEATURE_DRAIN ((uint64_t)1 << 24) /**< DRAIN */
 #define TP_WIRE_FEATURE_SUGGEST ((uint64_t)1 << 25) /**< SUGGESTED_SIZE */
 #define TP_WIRE_FEATURE_PIPE ((uint64_t)1 << 26) /**< PIPE_CREATE */
+#define TP_WIRE_FEATURE_ROUTE ((uint64_t)1 << 27) /**< ROUTE_ACCEPT */
 
 /** Largest region of shared memory. */
 #define TP_WIRE_REGION_MAX ((uint64_t)1 << 40)

@@ -214,6 +214,7 @@ test_peers(void **state)
     const struct tp_wire_bytes name = {TP_WIRE_SESSION_BYTES, "sixteen letters."};
     struct tp_wire_peer_accept accept = {request, 3, name, secret};
     struct tp_wire_peer_connect connect = {request, 3, name, secret, {9, "host:7717"}};
+    struct tp_wire_route_accept way = {request, name, secret, {9, "host:7717"}};
     struct tp_wire_push push = {.event = event,
                                 .queue = tp_wire_id(TP_WIRE_KIND_QUEUE, 2),
                                 .mem = tp_wire_id(TP_WIRE_KIND_MEM, 3),
@@ -254,6 +255,7 @@ test_peers(void **state)
     check_message(TP_WIRE_DRAIN, &drain);
     check_message(TP_WIRE_PEER_ACCEPT, &accept);
     check_message(TP_WIRE_PEER_CONNECT, &connect);
+    check_message(TP_WIRE_ROUTE_ACCEPT, &way);
     check_message(TP_WIRE_PUSH, &push);
     check_message(TP_WIRE_PULL, &pull);
     check_message(TP_WIRE_FORWARD, &forward);

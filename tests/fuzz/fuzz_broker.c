@@ -370,16 +370,20 @@ step_preface(struct input *in, struct client *c)
     uint8_t how = input_u8(in), more = input_u8(in);
     uint8_t raw[TP_WIRE_PREFACE_BYTES + TP_WIRE_NONCE_BYTES];
     const struct tp_broker_session *s = session_at(how >> 5);
-    struct tp_wire_preface p = {
-        .version_min = 1,
-        .version_max = 1,
-        .stream = (how & 1) != 0 ? TP_WIRE_STREAM_BULK : TP_WIRE_STREAM_COMMAND,
-        .features = ((how & 2) != 0 ? TP_WIRE_FEATURE_TLS : 0) | TP_WIRE_FEATURE_SHARED,
-        .auth_len = (how & 4) != 0 ? TP_WIRE_NONCE_BYTES : 0,
-        .index = more & 7,
-        .route = (more & 8) != 0 ? 1u + (more >> 4) : 0};
+    struct tp_wire_preface p = {.version_min = 1,
+                                .version_max = 1,
+                                .stream = (how & 16) != 0  ? TP_WIRE_STREAM_PEER
+                                          : (how & 1) != 0 ? TP_WIRE_STREAM_BULK
+                                                           : TP_WIRE_STREAM_COMMAND,
+                                .features = ((how & 2) != 0 ? TP_WIRE_FEATURE_TLS : 0) |
+                                            TP_WIRE_FEATURE_SHARED,
+                                .auth_len = (how & 4) != 0 ? TP_WIRE_NONCE_BYTES : 0,
+                                .index = more & 7,
+                                .route = (more & 8) != 0 ? 1u + (more >> 4) : 0};
 
-    if (s != NULL && ((how & 1) != 0 || (more & 16) != 0)) {
+    if ((how & 16) != 0) {
+        memset(p.session, more & 7, sizeof(p.session));
+    } else if (s != NULL && ((how & 1) != 0 || (more & 16) != 0)) {
         memcpy(p.session, s->id, sizeof(p.session));
     }
     tp_wire_put_preface(raw, &p);
@@ -443,6 +447,23 @@ step_last_words(struct input *in, struct client *c)
                                          .session = {TP_WIRE_SESSION_BYTES, id}};
 
     put_frame(c, TP_WIRE_LAST_WORDS, &m);
+}
+
+/* Lets another server pass; it has the cookie as its key. */
+static void
+step_route_accept(struct input *in, struct client *c)
+{
+    uint8_t which = input_u8(in);
+    uint8_t name[TP_WIRE_SESSION_BYTES], route[TP_WIRE_ROUTE_MAX + 1];
+    const struct tp_wire_route_accept m = {
+        .request = 6,
+        .name = {(which & 8) != 0 ? 3 : sizeof(name), name},
+        .key = {(which & 16) != 0 ? 3 : TP_WIRE_PEER_KEY_BYTES, broker.cookie},
+        .route = {(which & 32) != 0 ? sizeof(route) : 1u + (which >> 6), route}};
+
+    memset(name, which & 7, sizeof(name));
+    memset(route, which, sizeof(route));
+    put_frame(c, TP_WIRE_ROUTE_ACCEPT, &m);
 }
 
 static void
@@ -588,6 +609,9 @@ step(struct input *in)
         if (c->fd >= 0) {
             take_answers(c);
         }
+        break;
+    case 14:
+        step_route_accept(in, c);
         break;
     default: /* several steps at once for the broker */
         if (input_left(in) > 0) {

@@ -9,6 +9,7 @@
 
 #include "base/os/clock.h"
 #include "base/text/text.h"
+#include "core/session/proof.h"
 
 #define HANDSHAKE_TIME (2 * TP_CLOCK_S)
 
@@ -198,7 +199,18 @@ greet(struct tp_conn **conn, const struct tp_client_params *params,
     return status;
 }
 
-/* Exchanges prefaces with a gateway, which connects to the server that follows it. */
+const char *
+tp_client_next_hop(const char *rest, char next[TP_ADDRESS_HOP_BYTES])
+{
+    enum tp_address_scheme scheme;
+    const char *route =
+        tp_address_scheme(tp_address_route(rest, next) != NULL ? next : rest, &scheme);
+
+    return route[0] != '\0' && strlen(route) <= TP_WIRE_ROUTE_MAX ? route : NULL;
+}
+
+/* Exchanges prefaces with a gateway, which connects to the server that follows it. A gateway
+ * knows its clients' keys, and for a stream between servers the key that ROUTE_ACCEPT gave it. */
 static telpher_status
 greet_gateway(struct tp_conn **conn, const struct tp_client_params *params,
               const char *gateway, const char *rest, uint64_t deadline_ns,
@@ -209,17 +221,27 @@ greet_gateway(struct tp_conn **conn, const struct tp_client_params *params,
                                    .routed = params->routed,
                                    .security = params->security};
     char next[TP_ADDRESS_HOP_BYTES];
+    uint8_t key[TP_CONN_KEY_BYTES];
     struct tp_wire_preface_reply reply;
-    enum tp_address_scheme scheme;
+    telpher_status status = TELPHER_OK;
 
-    hop.route = tp_address_route(rest, next) != NULL ? next : rest;
-    hop.route = tp_address_scheme(hop.route, &scheme);
-    if (hop.route[0] == '\0' || strlen(hop.route) > TP_WIRE_ROUTE_MAX) {
+    hop.route = tp_client_next_hop(rest, next);
+    if (hop.route == NULL) {
         return tp_error_set(err, TELPHER_ERR_INVALID,
                             "server %s: what follows a gateway is HOST[:PORT]",
                             params->address);
     }
-    return greet(conn, &hop, deadline_ns, &reply, err);
+    if (params->peer_key != NULL) {
+        status = tp_proof_route_key(params->peer_key, params->address, key, err);
+        hop.peer_key = key;
+        hop.stream = params->stream;
+        memcpy(hop.session, params->session, sizeof(hop.session));
+    }
+    if (status == TELPHER_OK) {
+        status = greet(conn, &hop, deadline_ns, &reply, err);
+    }
+    explicit_bzero(key, sizeof(key));
+    return status;
 }
 
 /* Exchanges prefaces with all gateways on the way, then with the server. */

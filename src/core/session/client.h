@@ -7,6 +7,7 @@
 #define TELPHER_CORE_SESSION_CLIENT_H
 
 #include "core/session/stream.h"
+#include "waist/address.h"
 
 /** System-wide path of the shared key, tried after ~/.telpher/key. */
 #define TP_CLIENT_SYSTEM_KEY "/etc/telpher/key"
@@ -40,8 +41,9 @@ struct tp_client_params {
     uint8_t session[TP_WIRE_SESSION_BYTES]; /**< zero = new session */
     enum tp_client_resume resumes; /**< its streams, if the server can */
     uint64_t received; /**< to resume a stream: last frame number received */
-    const uint8_t *peer_key; /**< of a pair of servers, instead of a cookie and for TLS;
-                                  NULL: a client */
+    const uint8_t
+        *peer_key; /**< of a pair of servers, instead of a cookie and for TLS; also
+                                  for keys of gateways; NULL: a client */
     struct tp_stream *parent; /**< bulk: the command stream of its session; borrowed */
     const struct tp_client_security *security; /**< NULL: from TELPHER_TLS_… */
     uint64_t deadline_ns; /**< monotonic; 0 = 2 s from now */
@@ -65,6 +67,12 @@ telpher_status tp_client_dial(const struct tp_client_params *params,
                               struct tp_conn **ret_conn,
                               struct tp_wire_preface_reply *ret_reply,
                               struct tp_error *err);
+
+/**
+ * Finds what a gateway connects to: the first host of @p rest, the address that follows it.
+ * @return "host[:port]" in @p rest or in @p next; NULL: none, or it is too long for a preface
+ */
+const char *tp_client_next_hop(const char *rest, char next[TP_ADDRESS_HOP_BYTES]);
 
 /**
  * Writes the default path of the daemon's Unix socket for this user: in /run/telpher for

@@ -4,13 +4,12 @@
 #define TELPHER_CORE_SESSION_CLIENT_INT_H
 
 #include "core/session/client.h"
-#include "waist/address.h"
 
 /** Features that clients have on every connection. */
 #define TP_CLIENT_FEATURES                                                             \
     (TP_WIRE_FEATURE_SVM | TP_WIRE_FEATURE_PEER | TP_WIRE_FEATURE_COMPACT |            \
      TP_WIRE_FEATURE_EXPORT | TP_WIRE_FEATURE_DRAIN | TP_WIRE_FEATURE_SUGGEST |        \
-     TP_WIRE_FEATURE_PIPE)
+     TP_WIRE_FEATURE_PIPE | TP_WIRE_FEATURE_ROUTE)
 
 /**
  * Reads the cookie: from @p path if given, else $TELPHER_COOKIE, else the first default

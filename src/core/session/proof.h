@@ -30,6 +30,16 @@ telpher_status tp_proof_make(enum tp_proof_side side,
                              uint8_t ret_proof[TP_WIRE_PROOF_BYTES],
                              struct tp_error *err);
 
+/**
+ * Makes the key that admits to a gateway for one stream between servers, from the key of their
+ * pair: docs/protocol.md section 2.4. The gateway cannot compute the pair's key from it.
+ * @param address the gateway and all that follows, as the connecting server has it.
+ */
+telpher_status tp_proof_route_key(const uint8_t pair_key[TP_CONN_KEY_BYTES],
+                                  const char *address,
+                                  uint8_t ret_key[TP_CONN_KEY_BYTES],
+                                  struct tp_error *err);
+
 /** @return OK; AUTH: @p proof is not that of @p side; UNSUPPORTED as tp_proof_make() */
 telpher_status tp_proof_check(enum tp_proof_side side,
                               const uint8_t secret[TP_CONN_KEY_BYTES],

@@ -93,15 +93,23 @@ request_export(const struct _cl_command_queue *queue, const struct _cl_mem *buff
     telpher_status status =
         tp_icd_peer_request(queue->session, TP_WIRE_EXPORT, msg.request, &msg, text);
 
+    if (status == TELPHER_OK) {
+        tp_icd_peer_address(queue->session, NULL, text, token->address,
+                            sizeof(token->address));
+        status = tp_icd_peer_open_way(queue->session, text, token->address, token->name,
+                                      token->key, text);
+        if (status != TELPHER_OK) {
+            tp_icd_lock();
+            tp_icd_put_release(queue->session, id);
+            tp_icd_unlock();
+        }
+    }
     if (status != TELPHER_OK) {
         tp_warn("icd", "%s: a buffer of %llu bytes cannot be exported: %s: %s",
                 queue->dev->server->address, (unsigned long long)token->size,
                 telpher_status_text(status), text);
-        return tp_icd_cl_error(status);
     }
-    tp_icd_peer_address(queue->session, NULL, text, token->address,
-                        sizeof(token->address));
-    return CL_SUCCESS;
+    return status == TELPHER_OK ? CL_SUCCESS : tp_icd_cl_error(status);
 }
 
 static cl_int

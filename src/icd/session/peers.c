@@ -7,6 +7,7 @@
 #include "icd/session/peers.h"
 #include "icd/icd.h"
 #include "icd/icd_int.h"
+#include "icd/session/gateways.h"
 #include "icd/session/session_int.h"
 
 #include <stdio.h>
@@ -197,6 +198,22 @@ connect_to(struct tp_icd_session *from, uint32_t number,
                                text);
 }
 
+telpher_status
+tp_icd_peer_open_way(const struct tp_icd_session *to, const char *own,
+                     const char *address, const uint8_t name[TP_WIRE_SESSION_BYTES],
+                     const uint8_t key[TP_WIRE_PEER_KEY_BYTES], char text[256])
+{
+    struct tp_error err = {0};
+    telpher_status status = tp_icd_gateways_open(
+        address, own[0] != '\0' ? address : to->server->address, name, key, &err);
+
+    if (status != TELPHER_OK) {
+        (void)snprintf(text, 256, "%.255s",
+                       err.text[0] != '\0' ? err.text : telpher_status_text(status));
+    }
+    return status;
+}
+
 /** Has one session's server connect to the other's, at @p ret_address. @return OK, or why not
  *  in @p text */
 static telpher_status
@@ -226,6 +243,10 @@ connect_one(struct tp_icd_session *from, struct tp_icd_session *to, uint32_t num
     if (tp_icd_settings.peer == TP_ICD_PEER_TCP && is_unix(ret_address)) {
         (void)snprintf(text, 256, "%.200s is not a TCP address", ret_address);
         status = TELPHER_ERR_UNREACHABLE;
+        goto wipe_key;
+    }
+    status = tp_icd_peer_open_way(to, text, ret_address, name, key, text);
+    if (status != TELPHER_OK) {
         goto wipe_key;
     }
     status = connect_to(from, number, name, key, ret_address, text);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Files of shared keys: lines of a name and 64 hexadecimal digits. A key file grants access
+ * Files of shared keys: lines of a name, 64 hexadecimal digits, and perhaps the host for which a
+ * client uses the key. A key file grants access
  * like a password, so files that other users can read are refused, as ssh does.
  */
 #include <ctype.h>
@@ -18,7 +19,7 @@
 
 enum {
     FILE_MAX = 1 << 20, /* [bytes] */
-    LINE_WORDS = 2,
+    LINE_WORDS = 3,
 };
 
 static telpher_status
@@ -140,9 +141,12 @@ parse_line(char *line, struct tp_tls_psk *ret_psk, bool *ret_any)
     if (words[0] == NULL) {
         return TELPHER_OK;
     }
-    if (words[1] == NULL || words[2] != NULL || !is_name(words[0])) {
+    if (words[1] == NULL || words[3] != NULL || !is_name(words[0]) ||
+        (words[2] != NULL && strlen(words[2]) > TP_TLS_HOST_MAX)) {
         return TELPHER_ERR_INVALID;
     }
+    (void)snprintf(ret_psk->host, sizeof(ret_psk->host), "%s",
+                   words[2] != NULL ? words[2] : "");
     (void)snprintf(ret_psk->name, sizeof(ret_psk->name), "%s", words[0]);
     return tp_hex_decode(ret_psk->key, sizeof(ret_psk->key), words[1]);
 }
@@ -173,7 +177,7 @@ parse_text(const char *path, char *text, struct tp_tls_psk *list, size_t *ret_co
             return tp_error_set(
                 err, TELPHER_ERR_INVALID,
                 "key file %s, line %u: not a name and 64 hexadecimal digits as "
-                "`telpher keygen` writes them",
+                "`telpher keygen` writes them, and at most a host",
                 path, number);
         }
         count += any;

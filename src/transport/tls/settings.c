@@ -104,16 +104,39 @@ find_psk(SSL *ssl, const unsigned char *name, size_t len, SSL_SESSION **ret_sess
     return 1; /* unknown key: OpenSSL continues with certificates */
 }
 
+/* The key for the server's host, else the first one for any. NULL: neither is in the file */
+static const struct tp_tls_psk *
+choose_psk(const struct tp_tls_shake *s)
+{
+    const struct tp_tls_psk *any = NULL;
+
+    for (size_t i = 0; i < s->psk_count; i++) {
+        const struct tp_tls_psk *psk = &s->psks[i];
+
+        if (psk->host[0] != '\0' && s->host != NULL &&
+            strcmp(psk->host, s->host) == 0) {
+            return psk;
+        }
+        any = any == NULL && psk->host[0] == '\0' ? psk : any;
+    }
+    return any;
+}
+
 static int
 use_psk(SSL *ssl, const EVP_MD *md, const unsigned char **ret_name, size_t *ret_len,
         SSL_SESSION **ret_session)
 {
     struct tp_tls_shake *s = find_shake(ssl);
+    const struct tp_tls_psk *psk = choose_psk(s);
 
     (void)md; /* both suites have the same hash */
-    *ret_session = make_psk_session(s->o, ssl, s->psks[0].key);
-    *ret_name = (const unsigned char *)s->psks[0].name;
-    *ret_len = strlen(s->psks[0].name);
+    *ret_session = NULL;
+    if (psk == NULL) {
+        return 1; /* without one, OpenSSL continues with certificates */
+    }
+    *ret_session = make_psk_session(s->o, ssl, psk->key);
+    *ret_name = (const unsigned char *)psk->name;
+    *ret_len = strlen(psk->name);
     return *ret_session != NULL;
 }
 

@@ -20,6 +20,7 @@ enum {
     TP_TLS_SECRET_BYTES = 32,
     TP_TLS_PLAIN_MAX = 16384, /**< content of one record */
     TP_TLS_NAME_MAX = 63, /**< characters in the name of a shared key */
+    TP_TLS_HOST_MAX = 255, /**< characters of a host in a file of keys */
     TP_TLS_WHO_BYTES = 128,
     /** In place of a cipher suite: records with a checksum, without encryption or keys. For
      *  plain TCP between machines, docs/protocol.md section 2.3. No TLS. */
@@ -101,11 +102,12 @@ telpher_status tp_tls_check_files(const struct tp_secure_files *files,
 /** A shared key. Wipe copies. */
 struct tp_tls_psk {
     char name[TP_TLS_NAME_MAX + 1];
+    char host[TP_TLS_HOST_MAX + 1]; /**< a client uses it for this server; "" = any */
     uint8_t key[TP_TLS_SECRET_BYTES];
 };
 
 /**
- * Reads a file of shared keys: lines "NAME HEX", comments after #.
+ * Reads a file of shared keys: lines "NAME HEX [HOST]", comments after #.
  * @param ret_list gives *ret_count of them, at least one; wipe, then free with tp_free.
  * @return OK; NOT_FOUND, PERMISSION (others can read it), INVALID, NO_MEMORY
  */

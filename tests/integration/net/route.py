@@ -6,6 +6,7 @@ Far: client --- link --- gateway 10.77.0.2:7717, and on the loopback interface o
 passes between two inner servers does not pass the client's link. The other cases are on one machine.
 
 Settings: those of tls.py, and ROUTE_ICD, ROUTE_PROGRAM, the program peer_bytes."""
+import hmac
 import os
 import shlex
 import signal
@@ -78,8 +79,8 @@ class Route(Base):
     def test_routes_are_shown(self):
         inner, nowhere = self.through(self.gateway, self.inner), f"127.0.0.1:{free_port()}"
         other, cut = self.serve("--tls-psk", self.key), self.serve("--tls-psk", self.key, "--peer-address", nowhere)
-        text = self.routes(other.address, inner) # the gateway wants a key, so the inner one connects
-        self.assertIn(f"{other.address} - {inner}: TCP, to {other.address}", text)
+        text = self.routes(other.address, inner)
+        self.assertIn(f"{other.address} - {inner}: TCP through the server {self.gateway.address}, to {inner}", text)
         text = self.routes(other.address, cut.address) # which connects, as it is not reached itself
         self.assertIn(f"{other.address} - {cut.address}: TCP, to {other.address}", text)
         text = self.routes(cut.address, self.serve("--tls-psk", self.key, "--peer-address", nowhere).address)
@@ -102,6 +103,30 @@ class Route(Base):
         gateway = self.serve("--tls-psk", self.key, "--relay-to", f"127.0.0.1:{inner.port}")
         self.expect_refused(f"server tls://127.0.0.1:{inner.port}: .*key", gateway, inner)
         self.expect_out(f"server {gateway.address}: .*key", self.through(gateway, inner), TELPHER_TLS_PSK=other)
+
+    def test_gateway_with_a_key_of_its_own(self):
+        """The client has a key for each; servers that it joins have neither."""
+        key = self.make_key("gateway.key", "gate")
+        gateway = self.serve("--tls-psk", key, "--relay-to", f"127.0.0.1:{self.inner.port}")
+        both = os.path.join(self.folder, "both.key")
+        with open(both, "w", opener=lambda path, flags: os.open(path, flags, 0o600), encoding="ascii") as file:
+            for path, host in ((key, " localhost"), (self.key, "")):
+                with open(path, encoding="ascii") as one:
+                    file.write(one.read().strip() + host + "\n")
+        named = f"tls://localhost:{gateway.port}"
+        inner = f"{named}/{self.inner.address}"
+        self.expect_in(inner, TELPHER_TLS_PSK=both)
+        self.expect_out(f"server {named}: .*key", inner, TELPHER_TLS_PSK=self.key)
+        other = self.serve("--tls-psk", self.key)
+        code, text = self.ask(f"{other.address},{inner}", "-v", TELPHER_TLS_PSK=both, TELPHER_LOG="error")
+        self.assertEqual(code, 0, text)
+        self.assertIn(f"{other.address} - {inner}: TCP through the server {named}, to {inner}", text)
+
+    def test_servers_pass_two_gateways(self):
+        second = self.serve("--tls-psk", self.key, "--relay-to", f"127.0.0.0/8:{self.gateway.port}")
+        other, inner = self.serve("--tls-psk", self.key), self.through(second, self.gateway, self.inner)
+        text = self.routes(other.address, inner)
+        self.assertIn(f"{other.address} - {inner}: TCP through the server {second.address}, to {inner}", text)
 
     def test_limit(self):
         gateway = self.serve("--tls-psk", self.key, "--relay-to", f"127.0.0.1:{self.inner.port}", "--max-relays", "1")
@@ -184,6 +209,37 @@ class Hostile(Base):
             status = self.answer(preface(len(address)) + address)
             self.assertLess(status, 0, address)
         self.assertIsNone(self.gateway.process.poll())
+
+    def open_way(self, name, key, route):
+        """A client's connection that lets a server pass to one address."""
+        body = struct.pack("<Q", 9 << 56 | 1) + b"".join(struct.pack("<I", len(part)) + part for part in (name, key, route))
+        client = self.send(preface(0) + struct.pack("<IHHQQ", 24 + len(body), 0x14, 0, 1, 0) + body)
+        self.addCleanup(client.close)
+        self.assertEqual(status_of(receive(client, REPLY_BYTES)), 0)
+        self.assertEqual(struct.unpack_from("<IH", receive(client, 24 + 16))[1], 0x9B)
+        return client
+
+    def pass_way(self, name, key, route):
+        """The status that a server gets that asks for a route with a key."""
+        head, nonce = preface(len(route), stream=3, auth_len=32, session=name), os.urandom(32)
+        with self.send(head + nonce + route) as s:
+            challenge = receive(s, 72)
+            if challenge.startswith(b"TELPHER?"):
+                s.sendall(hmac.new(key, b"client" + head + nonce + challenge[8:40], "sha256").digest())
+                challenge = receive(s, REPLY_BYTES)
+            return status_of(challenge)
+
+    def test_ways_of_servers(self):
+        """A server passes with the client's key for it alone, to the one address, while the client is there."""
+        name, key, route = os.urandom(16), os.urandom(32), f"127.0.0.1:{self.port}".encode()
+        self.assertLess(self.pass_way(name, key, route), 0)
+        client = self.open_way(name, key, route)
+        self.assertEqual(self.pass_way(name, key, route), 0)
+        self.assertLess(self.pass_way(name, os.urandom(32), route), 0)
+        self.assertLess(self.pass_way(os.urandom(16), key, route), 0)
+        self.assertLess(self.pass_way(name, key, b"localhost:%d" % self.port), 0)
+        client.close()
+        until(lambda: self.pass_way(name, key, route) < 0, "the way ends with the client")
 
     def test_bytes_pass(self):
         """Both directions, more than the buffers hold, while one side does not read; ends are passed on."""

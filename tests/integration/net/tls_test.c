@@ -973,7 +973,7 @@ test_key_files(void **state)
         "name\n",
         "name 0011\n",
         "name " HEX64 "00\n",
-        "name " HEX64 " more\n",
+        "name " HEX64 " host more\n",
         "na/me " HEX64 "\n",
         HEX64 "\n",
         "name " HEX64 "x\n",
@@ -983,14 +983,17 @@ test_key_files(void **state)
     size_t count;
 
     (void)state;
-    assert_int_equal(
-        tp_tls_psk_load(
-            write_file("good", "# two\r\n\n alice " HEX64 " # desk\nbob\t" HEX64, 0600),
-            &list, &count, &err),
-        TELPHER_OK);
+    assert_int_equal(tp_tls_psk_load(write_file("good",
+                                                "# two\r\n\n alice " HEX64
+                                                " # desk\nbob\t" HEX64 " node1",
+                                                0600),
+                                     &list, &count, &err),
+                     TELPHER_OK);
     assert_int_equal(count, 2);
     assert_string_equal(list[0].name, "alice");
     assert_string_equal(list[1].name, "bob");
+    assert_string_equal(list[0].host, "");
+    assert_string_equal(list[1].host, "node1");
     assert_int_equal(list[1].key[1], 0x11);
     tp_free(list);
     for (size_t i = 0; i < TP_ARRAY_LEN(bad); i++) {

@@ -92,6 +92,29 @@ take_last_words(struct tp_broker *b, struct tp_broker_conn *c, const uint8_t *en
     return true;
 }
 
+/* Expects a server that the client sends this way, to one server behind this one. */
+static bool
+take_route_accept(struct tp_broker *b, struct tp_broker_conn *c, const uint8_t *end)
+{
+    struct tp_wire_route_accept m;
+    struct tp_wire_peer_reply reply = {.text = {0, ""}};
+    struct tp_broker_pair pair = {.resumes = false};
+
+    if (!tp_wire_get_route_accept(c->in, end, &m) ||
+        m.name.len != TP_WIRE_SESSION_BYTES || m.key.len != TP_WIRE_PEER_KEY_BYTES ||
+        m.route.len == 0 || m.route.len > TP_WIRE_ROUTE_MAX) {
+        return tp_broker_conn_goodbye(b, c, TELPHER_ERR_PROTO,
+                                      "malformed ROUTE_ACCEPT");
+    }
+    memcpy(pair.id, m.name.data, sizeof(pair.id));
+    memcpy(pair.key, m.key.data, sizeof(pair.key));
+    memcpy(pair.route, m.route.data, m.route.len);
+    reply.request = m.request;
+    reply.status = tp_broker_pair_expect(c->session, &pair);
+    explicit_bzero(&pair, sizeof(pair));
+    return tp_broker_conn_put_frame(c, TP_WIRE_PEER_REPLY, &reply);
+}
+
 static bool
 put_started(struct tp_broker_conn *c, telpher_status status, const char *text)
 {
@@ -153,6 +176,8 @@ tp_broker_conn_take_body(struct tp_broker *b, struct tp_broker_conn *c)
         return take_devices(b, c, end);
     case TP_WIRE_LAST_WORDS:
         return take_last_words(b, c, end);
+    case TP_WIRE_ROUTE_ACCEPT:
+        return take_route_accept(b, c, end);
     case TP_WIRE_START:
         return take_start(b, c, end);
     default:

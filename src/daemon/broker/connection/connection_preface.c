@@ -55,7 +55,8 @@ features_of(const struct tp_broker *b, const struct tp_broker_conn *c)
     return c->preface.features &
            (TP_WIRE_FEATURE_SVM | TP_WIRE_FEATURE_PEER | TP_WIRE_FEATURE_COMPACT |
             TP_WIRE_FEATURE_EXPORT | TP_WIRE_FEATURE_DRAIN | TP_WIRE_FEATURE_SUGGEST |
-            TP_WIRE_FEATURE_PIPE | (resumes ? TP_WIRE_FEATURE_RESUME : 0) |
+            TP_WIRE_FEATURE_PIPE | TP_WIRE_FEATURE_ROUTE |
+            (resumes ? TP_WIRE_FEATURE_RESUME : 0) |
             (can_check ? TP_WIRE_FEATURE_CHECKSUM : 0) |
             (is_local ? TP_WIRE_FEATURE_SHARED : 0));
 }
@@ -200,7 +201,7 @@ open_peer(struct tp_broker *b, struct tp_broker_conn *c)
     struct tp_broker_pair *pair;
     struct tp_broker_session *s = tp_broker_pair_find(b, c->preface.session, &pair);
 
-    if (s == NULL) {
+    if (s == NULL || pair->route[0] != '\0') {
         return refuse_connection(
             b, c, TELPHER_ERR_NOT_FOUND,
             "no session of this server expects a stream from that server");
@@ -217,6 +218,17 @@ open_peer(struct tp_broker *b, struct tp_broker_conn *c)
     return accept_preface(b, c, c->preface.session);
 }
 
+/* True unless another server asks for more than the one route that a client opened to it. */
+static bool
+may_use_route(struct tp_broker *b, const struct tp_broker_conn *c)
+{
+    struct tp_broker_pair *pair;
+
+    return c->preface.stream != TP_WIRE_STREAM_PEER ||
+           (tp_broker_pair_find(b, c->preface.session, &pair) != NULL &&
+            strcmp(pair->route, c->route) == 0);
+}
+
 /* Passes the connection to a process that relays it, which answers. The process cannot see
  * what follows a NUL. */
 static bool
@@ -224,6 +236,10 @@ open_route(struct tp_broker *b, struct tp_broker_conn *c)
 {
     if (strlen(c->route) != c->preface.route) {
         return refuse_connection(b, c, TELPHER_ERR_PROTO, "not an address");
+    }
+    if (!may_use_route(b, c)) {
+        return refuse_connection(b, c, TELPHER_ERR_NOT_FOUND,
+                                 "no client sends that server this way");
     }
     if (b->options->relay_to.count == 0) {
         return refuse_connection(b, c, TELPHER_ERR_PERMISSION,
@@ -422,12 +438,13 @@ agree_on_tls(struct tp_broker *b, struct tp_broker_conn *c, bool *ret_alive)
 }
 
 /* A connection that is passed on opens a session as far as this server is concerned: its own
- * keys and cookie admit it. */
+ * keys and cookie admit it. Another server has the key of a ROUTE_ACCEPT. */
 static bool
 is_route(const struct tp_broker_conn *c)
 {
     return c->preface.route == 0 ||
-           (c->preface.route <= TP_WIRE_ROUTE_MAX && opens_session(c));
+           (c->preface.route <= TP_WIRE_ROUTE_MAX &&
+            (opens_session(c) || c->preface.stream == TP_WIRE_STREAM_PEER));
 }
 
 /* The preface inside TLS must equal the one in clear before it. */

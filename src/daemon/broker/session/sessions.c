@@ -128,25 +128,35 @@ tp_broker_session_find(struct tp_broker *b, const uint8_t *id)
     return NULL;
 }
 
-/* Notes that a stream of another server may come. The oldest one makes room. */
-static void
-expect_pair(struct tp_broker_session *s, struct tp_control *msg)
+telpher_status
+tp_broker_pair_expect(struct tp_broker_session *s, const struct tp_broker_pair *pair)
 {
-    struct tp_broker_pair *pair;
+    struct tp_broker_pair *copy;
 
     if (s->pair_count == TP_BROKER_PAIRS_MAX) {
         free_pair(s,
                   tp_list_entry(tp_list_first(&s->pairs), struct tp_broker_pair, link));
     }
-    pair = tp_zalloc(sizeof(*pair), "pair");
-    if (pair != NULL) {
-        memcpy(pair->id, msg->session, sizeof(pair->id));
-        memcpy(pair->key, msg->key, sizeof(pair->key));
-        pair->resumes = msg->resumes;
-        tp_list_init(&pair->link);
-        tp_list_push_back(&s->pairs, &pair->link);
-        s->pair_count++;
+    copy = tp_memdup(pair, sizeof(*pair), "pair");
+    if (copy == NULL) {
+        return TELPHER_ERR_NO_MEMORY;
     }
+    tp_list_init(&copy->link);
+    tp_list_push_back(&s->pairs, &copy->link);
+    s->pair_count++;
+    return TELPHER_OK;
+}
+
+/* An executor expects a stream. Without memory, the other server is refused. */
+static void
+expect_pair(struct tp_broker_session *s, struct tp_control *msg)
+{
+    struct tp_broker_pair pair = {.resumes = msg->resumes};
+
+    memcpy(pair.id, msg->session, sizeof(pair.id));
+    memcpy(pair.key, msg->key, sizeof(pair.key));
+    (void)tp_broker_pair_expect(s, &pair);
+    explicit_bzero(&pair, sizeof(pair));
     explicit_bzero(msg->key, sizeof(msg->key));
 }
 

@@ -7,13 +7,14 @@
 
 struct tp_broker_conn;
 
-/** A stream from another server that an executor expects. */
+/** A stream from another server that an executor expects, or that this server passes on. */
 struct tp_broker_pair {
     struct tp_list link; /**< session->pairs */
     uint8_t id[TP_WIRE_SESSION_BYTES]; /**< name of the pair, from its preface */
     uint8_t key[TP_WIRE_PEER_KEY_BYTES]; /**< of TLS */
     bool resumes; /**< it has one stream, which may be resumed */
     bool connected; /**< that has arrived */
+    char route[TP_WIRE_ROUTE_MAX + 1]; /**< the server that follows; "" = this one */
 };
 
 /** A session, from its preface until its connection or executor ends. */
@@ -78,6 +79,10 @@ telpher_status tp_broker_session_resume(struct tp_broker *b,
                                         struct tp_broker_session *s,
                                         struct tp_broker_conn *c,
                                         const struct tp_wire_preface_reply *reply);
+/** Notes that a stream of another server may come. The oldest one makes room.
+ *  @param pair copied; without a link */
+telpher_status tp_broker_pair_expect(struct tp_broker_session *s,
+                                     const struct tp_broker_pair *pair);
 /** Finds the session that expects a stream of this pair. @return NULL: none does */
 struct tp_broker_session *tp_broker_pair_find(struct tp_broker *b, const uint8_t *id,
                                               struct tp_broker_pair **ret_pair);
