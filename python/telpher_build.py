@@ -60,9 +60,14 @@ typedef struct { telpher_mdr *mdr; telpher_mdr_array array; telpher_mdr_index in
 telpher_status mdr_send(const mdr_where *to, uint32_t entry, const char *params, size_t params_len);
 telpher_status mdr_send_buffer(const mdr_where *to, uint32_t entry, const char *params, size_t params_len, void *data,
                                size_t len, uintptr_t number);
-typedef struct mdr_posted { uint64_t end; ...; } mdr_posted;
+telpher_status mdr_send_inline(const mdr_where *to, const char *head, const char *description, size_t description_len,
+                               const void *data, size_t len);
+#define INLINE_MAX ...
+typedef struct mdr_posted { uint64_t end; int landed, waits; ...; } mdr_posted;
 typedef struct { uint64_t number; mdr_posted *posted; } mdr_object;
 void mdr_expect(mdr_object *object, mdr_posted *posted, const char *head, void *data, size_t len, int on_host);
+void mdr_expect_like(mdr_object *object, mdr_posted *posted, const char *head, void *data, size_t len,
+                     const char *description, size_t description_len);
 void mdr_forget(mdr_object *object, mdr_posted *posted);
 void mdr_post_channel(telpher_mdr_call *call);
 typedef struct { uintptr_t numbers[256]; unsigned count; } mdr_done_list;
@@ -185,31 +190,61 @@ static void mdr_channel(telpher_mdr_call *, uint64_t, const char *, size_t);
 static void mdr_place(telpher_mdr_call *, uint64_t, const char *, size_t);
 static void mdr_landed(uint64_t);
 
-enum { LONE_BUFFER = 0x41, LONE_INLINE = 0x60, HEAD_BYTES = 28 }; /* of constants.py; CHANNEL_HEAD */
+enum { CHANNEL_ENTRY = 1, LONE_BUFFER = 0x41, LONE_INLINE = 0x60, HEAD_BYTES = 28 }; /* of constants.py; CHANNEL_HEAD */
 
-/* A receive into one buffer of the program. Its message needs Python only when it has landed. */
+#define INLINE_MAX 8192 /* [bytes] of the description and the content of a message with LONE_INLINE */
+
+/* A message of a channel that is one small array: its content is after its description, whose length is before it. */
+static telpher_status mdr_send_inline(const mdr_where *to, const char *head, const char *description,
+                                      size_t description_len, const void *data, size_t len)
+{
+    unsigned char params[3 + HEAD_BYTES + INLINE_MAX];
+    unsigned char *at = params + 1 + HEAD_BYTES;
+
+    params[0] = LONE_INLINE;
+    memcpy(params + 1, head, HEAD_BYTES);
+    at[0] = description_len & 0xff;
+    at[1] = (unsigned char)(description_len >> 8);
+    memcpy(at + 2, description, description_len);
+    memcpy(at + 2 + description_len, data, len);
+    return telpher_mdr_invoke(to->mdr, &to->array, to->index, CHANNEL_ENTRY, params, 3 + HEAD_BYTES + description_len + len,
+                              NULL, 0, NULL);
+}
+
+/* A receive into one buffer. Its message needs Python only if a method is suspended until it has landed. */
 typedef struct mdr_posted {
     uint64_t end; /* number of the channel's end in Python */
     struct mdr_posted *next;
     void *data;
     size_t len;
-    int landed, on_host;
+    const char *description; /* NULL: the buffer takes any array; otherwise those with this description and length */
+    size_t description_len;
+    int placed, landed, waits, on_host; /* waits: a method is suspended */
     char head[HEAD_BYTES]; /* of the message */
 } mdr_posted;
 
 /* The state of an object: its number in Python, and its receives. */
 typedef struct { uint64_t number; mdr_posted *posted; } mdr_object;
 
-static void mdr_expect(mdr_object *object, mdr_posted *posted, const char *head, void *data, size_t len,
-                       int on_host)
+static void mdr_expect_like(mdr_object *object, mdr_posted *posted, const char *head, void *data, size_t len,
+                            const char *description, size_t description_len)
 {
-    posted->on_host = on_host;
+    posted->on_host = 1;
     posted->data = data;
     posted->len = len;
-    posted->landed = 0;
+    posted->description = description;
+    posted->description_len = description_len;
+    posted->placed = posted->landed = posted->waits = 0;
     memcpy(posted->head, head, HEAD_BYTES);
     posted->next = object->posted;
     object->posted = posted;
+}
+
+static void mdr_expect(mdr_object *object, mdr_posted *posted, const char *head, void *data, size_t len,
+                       int on_host)
+{
+    mdr_expect_like(object, posted, head, data, len, NULL, 0);
+    posted->on_host = on_host;
 }
 
 static void mdr_forget(mdr_object *object, mdr_posted *posted)
@@ -236,21 +271,41 @@ static mdr_posted *posted_for(const telpher_mdr_call *call)
     return p;
 }
 
-/* The content of a small array is behind its description, whose length is before it. */
+/* Whether the receive takes an array of @len bytes. */
+static int fits(const mdr_posted *posted, const unsigned char *description, size_t description_len, size_t len)
+{
+    if (posted->description == NULL) {
+        return len <= posted->len;
+    }
+    return len == posted->len && description_len == posted->description_len &&
+           memcmp(description, posted->description, description_len) == 0;
+}
+
 static int take_inline(mdr_posted *posted, const telpher_mdr_call *call)
 {
     const unsigned char *params = (const unsigned char *)call->params;
-    size_t start = 3 + HEAD_BYTES;
+    size_t start = 3 + HEAD_BYTES, description_len;
 
-    if (params[0] != LONE_INLINE || !posted->on_host) {
+    if (params[0] != LONE_INLINE || call->params_len < start || !posted->on_host) {
         return 0;
     }
-    start += params[start - 2] | (size_t)params[start - 1] << 8;
-    if (start > call->params_len || call->params_len - start > posted->len) {
+    description_len = params[start - 2] | (size_t)params[start - 1] << 8;
+    if (description_len > call->params_len - start ||
+        !fits(posted, params + start, description_len, call->params_len - start - description_len)) {
         return 0;
     }
+    start += description_len;
     memcpy(posted->data, params + start, call->params_len - start);
     return 1;
+}
+
+static int takes_buffer(const mdr_posted *posted, const telpher_mdr_call *call)
+{
+    const unsigned char *params = (const unsigned char *)call->params;
+    const size_t start = 2 + HEAD_BYTES;
+
+    return params[0] == LONE_BUFFER && call->params_len >= start &&
+           fits(posted, params + start, call->params_len - start, call->buffers[0].len);
 }
 
 static void mdr_run_invoke(telpher_mdr_call *call)
@@ -262,9 +317,12 @@ static void mdr_run_channel(telpher_mdr_call *call)
 {
     mdr_posted *posted = call->status == TELPHER_OK ? posted_for(call) : NULL;
 
-    if (posted != NULL && (posted->landed || take_inline(posted, call))) {
+    if (posted != NULL && (posted->placed || take_inline(posted, call))) {
         mdr_forget((mdr_object *)call->self, posted);
-        mdr_landed(posted->end);
+        posted->landed = 1;
+        if (posted->waits) {
+            mdr_landed(posted->end);
+        }
         return;
     }
     mdr_channel(call, *(const uint64_t *)call->self, (const char *)call->params, call->params_len);
@@ -274,10 +332,9 @@ static void mdr_post_channel(telpher_mdr_call *call)
 {
     mdr_posted *posted = posted_for(call);
 
-    if (posted != NULL && call->buffer_count == 1 && call->buffers[0].len <= posted->len &&
-        *(const unsigned char *)call->params == LONE_BUFFER) {
+    if (posted != NULL && call->buffer_count == 1 && takes_buffer(posted, call)) {
         call->buffers[0].data = posted->data;
-        posted->landed = 1;
+        posted->placed = 1;
         return;
     }
     mdr_place(call, *(const uint64_t *)call->self, (const char *)call->params, call->params_len);

@@ -118,19 +118,23 @@ def _is_plain(kind):
     return kind in _BUILTINS or (kind.__module__, kind.__name__) == ("numpy", "ndarray")
 
 
-class _Plain(dict):
-    """Of a type, whether it is plain."""
+class OfTypes(dict):
+    """What a function says of types; it is called once for each."""
+
+    def __init__(self, function):
+        super().__init__()
+        self._function = function
 
     def __missing__(self, kind):
-        return self.setdefault(kind, _is_plain(kind))
+        return self.setdefault(kind, self._function(kind))
 
 
-_plain, _BYTES = _Plain(), ffi.typeof("char[]")
+PLAIN, _BYTES = OfTypes(_is_plain), ffi.typeof("char[]")
 
 
 def address_of(obj, writable=False):
     """(pointer, bytes, what keeps the memory alive) of an object's data; no copy is made."""
-    if _plain[type(obj)]:
+    if PLAIN[type(obj)]:
         if type(obj) not in _BUILTINS and obj.dtype.hasobject:
             raise TypeError("an array of Python objects has pointers for data: give it another dtype, or send it as an "
                             "object through a channel of objects")

@@ -67,6 +67,24 @@ class Counting:
         charm._landing.make, channels._copy = self._make, self._copy
 
 
+class Runs:
+    """Counts the runs of a method."""
+
+    def __init__(self, cls, name):
+        self._cls, self._name, self._method, self.count = cls, name, getattr(cls, name), 0
+
+    def __enter__(self):
+        setattr(self._cls, self._name, lambda *args: self._run(*args))
+        return self
+
+    def _run(self, *args):
+        self.count += 1
+        return self._method(*args)
+
+    def __exit__(self, *_what):
+        setattr(self._cls, self._name, self._method)
+
+
 class End(Chare):
     """Element 0 sends, element 1 receives and answers; each test opens channels of its own."""
 
@@ -94,6 +112,61 @@ class End(Chare):
                 if size >= 4096:
                     expect((counting.made, counting.copied), (0, 0))
                 back.send("taken")
+        self.reduce(done)
+
+    @coro
+    def like_the_last(self, done):
+        """New arrays: of one type and shape for a while, then of others, and what is no array."""
+        data, back = self._open()
+        values = [numpy.full(3, i) for i in range(5)] + [numpy.full(70_000, i, "f4") for i in range(4)]
+        values += [numpy.full((3, 1), 7), numpy.full(3, 8.0), numpy.full(3, 9), "text", numpy.full(3, 10), (1, 2)]
+        values += [numpy.full((), i) for i in range(4)] + [numpy.full(3, i) for i in range(4)]
+        got = []
+        for value in values:
+            if self.thisIndex[0] == 0:
+                expect(back.recv(), "ready")
+                data.send(*value if type(value) is tuple else (value,))
+            else:
+                back.send("ready")  # so that the receive waits
+                got.append(data.recv())
+        for value, one in zip(values, got):
+            expect(type(one), type(value))
+            if type(value) is numpy.ndarray:
+                expect((one.dtype, one.shape, one.flags.writeable), (value.dtype, value.shape, True))
+                expect((one == value).all(), True)
+            else:
+                expect(one, value)
+        self.reduce(done)
+
+    @coro
+    def without_python(self, done):
+        """C code receives arrays that are like the last ones: Python runs for the first two of them only."""
+        data, back = self._open()
+        for size in 8, 5000:
+            if self.thisIndex[0] == 0:
+                for i in range(10):
+                    expect(back.recv(), "ready")
+                    data.send(numpy.full(size, i, "u1"))
+                continue
+            with Runs(channels.End, "put") as arrivals:
+                for i in range(10):
+                    back.send("ready")
+                    expect((data.recv() == i).all(), True)
+            if charm.numPes() == 2:  # otherwise the other element's are counted, too
+                expect(arrivals.count, 2)
+        self.reduce(done)
+
+    async def like_the_last_async(self, done):
+        data, back = self._open()
+        for i in range(6):
+            if self.thisIndex[0] == 0:
+                expect(await back.arrival(), "ready")
+                data.send(numpy.full(4, i))
+            else:
+                back.send("ready")
+                mine = numpy.zeros(4, int)
+                one = await data.arrival(*[mine] if i == 4 else [])
+                expect(list(mine if i == 4 else one), [i] * 4)
         self.reduce(done)
 
     @coro
@@ -276,7 +349,7 @@ def load(buffer):
 
 
 def main(args):
-    for test in "into_arrays", "into_kinds", "mixed", "wrong", "arrivals", "any_of":
+    for test in "into_arrays", "like_the_last", "like_the_last_async", "without_python", "into_kinds", "mixed", "wrong", "arrivals", "any_of":
         done = Future()
         getattr(Array(End, 2), test)(done)
         done.get()

@@ -112,7 +112,7 @@ def _copy_of(array):
 
 @_guarded("mdr_landed")
 def _on_landed(number):
-    charm._ends[number].landed()
+    charm._ends[number].wake()
 
 
 @_guarded("mdr_destroy")

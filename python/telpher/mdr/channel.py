@@ -4,12 +4,11 @@ from typing import TYPE_CHECKING, Any, Optional, Sequence, Union
 
 from .._telpher import ffi, lib
 from ..buffers import address_of
-from ..core import KINDS
-from .constants import CHANNEL, CHANNEL_HEAD, CHANNEL_NAME, INLINE, IS_ARGUMENT, LONE
+from .constants import CHANNEL, CHANNEL_HEAD, CHANNEL_NAME, IS_ARGUMENT, LONE
 from .proxy import Proxy, index_at, index_tuple, send_rows
 from .runtime import charm
 from .waiting import wait_for
-from .wire import IN_BAND, Arrived, array_of, encode, is_memory, is_numpy
+from .wire import HOST_ARRAY, IN_BAND, IS_NUMPY, Arrived, array_of, encode, is_memory, like, new_like
 
 if TYPE_CHECKING:
     from .chare import Chare
@@ -66,12 +65,9 @@ class Channel:
         if row is None:
             return False
         description, pointer, size, kind, keep = row
-        if size < IN_BAND and kind == KINDS["host"] | IS_ARGUMENT:
-            params = b"".join((_LONE_INLINE, head, len(description).to_bytes(2, "little"), description,
-                               ffi.buffer(pointer, size)))
-            if len(params) <= charm._params_max:
-                charm._sent(lib.mdr_send, self._place, CHANNEL, params, len(params))
-                return True
+        if size < IN_BAND and kind == HOST_ARRAY and len(description) + size <= charm._inline_max:
+            charm._sent(lib.mdr_send_inline, self._place, head, description, len(description), pointer, size)
+            return True
         params = b"".join((_LONE_BUFFER, kind.to_bytes(1, "little"), head, description))
         number = charm._keep_number(keep)
         try:
@@ -102,8 +98,9 @@ class Channel:
         end = self._end
         if buffers or post_buf_addresses is not None:
             end.post_now(_rows(buffers, post_buf_addresses, post_buf_sizes))
-        if end.next not in end.arrived:
+        if not end.has_next():
             end.need_no_waiter()
+            end.expect_like()
             wait_for(end.wait, end.has_next)
         return end.take()
 
@@ -116,6 +113,7 @@ class Channel:
         if buffers or post_buf_addresses is not None:
             self._end.post_now(_rows(buffers, post_buf_addresses, post_buf_sizes))
         if not self._end.has_next():
+            self._end.expect_like()
             await _Suspend(self._end.wait)
         return self._end.take()
 
@@ -133,7 +131,7 @@ def _end_of(chare, name):
     return end
 
 
-_LONE_INLINE, _LONE_BUFFER = bytes([LONE | INLINE]), bytes([LONE | 1])
+_LONE_BUFFER = bytes([LONE | 1])
 
 
 def _raw_index(index, array):
@@ -194,7 +192,7 @@ class Posted:
         rows, rest = iter(self.rows), []
         arrays = any(type(item) is Arrived for item in items)
         for item in items:
-            takes = type(item) is Arrived if arrays else isinstance(item, _BYTES) or is_numpy(type(item))
+            takes = type(item) is Arrived if arrays else isinstance(item, _BYTES) or IS_NUMPY[type(item)]
             row = next(rows, None) if takes else None
             if row is None:
                 rest.append(item.value() if type(item) is Arrived else item)
@@ -215,16 +213,19 @@ def _copy(row, content):
         charm._check(lib.telpher_mem_copy(charm.context._raw, row[0], pointer, size))
 
 
-_LANDED = object()  # instead of the values of a message: its array is in the buffer of the slot
-
-
 class End:
-    """What has arrived on a channel. A receive into one buffer is in the slot, which C code knows."""
-    __slots__ = ("next", "arrived", "waiter", "posted", "last_posted", "_chare", "_name", "_slot", "_in_slot", "_row")
+    """What has arrived on a channel. A receive into one buffer is in the slot, which C code knows.
+
+    recv() without a buffer has a new array in the slot, made while it waits, of the type and shape of the last
+    messages: @_like. A message of another kind is received as if there were none.
+    """
+    __slots__ = ("next", "arrived", "waiter", "posted", "last_posted", "_chare", "_name", "_slot", "_in_slot", "_row",
+                 "_array", "_seen", "_like")
 
     def __init__(self, chare, name):
         self.next, self.arrived, self.waiter, self.posted, self.last_posted = 0, {}, None, {}, 0
         self._chare, self._name, self._slot, self._in_slot, self._row = chare, name, None, None, None
+        self._array = self._seen = self._like = None
 
     def __getstate__(self):
         if self.posted or self._in_slot is not None:
@@ -239,6 +240,8 @@ class End:
         self.next, self.arrived, self.last_posted = after, arrived, posted
 
     def has_next(self):
+        if self._in_slot == self.next:
+            return self._slot.landed != 0
         return self.next in self.arrived
 
     def need_no_waiter(self):
@@ -248,6 +251,8 @@ class End:
     def wait(self, callback):
         self.need_no_waiter()
         self.waiter = callback
+        if self._in_slot is not None:
+            self._slot.waits = 1
 
     def posted_for(self, sequence):
         """The buffers that a receive has named for a message that C code does not place, or None."""
@@ -258,8 +263,9 @@ class End:
     def _leave_slot(self):
         """The message does not fit, or is no single array."""
         lib.mdr_forget(self._chare._telpher_state, self._slot)
-        self.posted[self._in_slot] = Posted([self._row])
-        self._in_slot = self._row = None
+        if self._array is None:
+            self.posted[self._in_slot] = Posted([self._row])
+        self._in_slot = self._row = self._array = None
 
     def post(self, rows):
         at = (self.last_posted + 1) & _MASK if self.posted or self._in_slot is not None else self.next
@@ -267,43 +273,63 @@ class End:
         if len(rows) != 1 or self._in_slot is not None or at in self.arrived:
             self.posted[at] = Posted(rows)
             return
-        if self._slot is None:
-            self._slot = ffi.new("mdr_posted *")
-            self._slot.end = next(charm._end_numbers)
-            charm._ends[self._slot.end] = self
+        pointer, size, _keep, on_host = rows[0]
+        lib.mdr_expect(self._chare._telpher_state, self._slot or self._make_slot(), self._name + at.to_bytes(4, "little"),
+                       pointer, size, on_host)
         self._in_slot, self._row = at, rows[0]
-        lib.mdr_expect(self._chare._telpher_state, self._slot, self._name + at.to_bytes(4, "little"), rows[0][0],
-                       rows[0][1], rows[0][3])
+        if self.waiter is not None:
+            self._slot.waits = 1
+
+    def _make_slot(self):
+        self._slot = slot = ffi.new("mdr_posted *")
+        slot.end = next(charm._end_numbers)
+        charm._ends[slot.end] = self
+        return slot
+
+    def expect_like(self):
+        """Has C code receive the next message, which has not arrived, into a new array if it is like the last ones."""
+        if self._like is None or self.posted or self._in_slot is not None:
+            return
+        self._row = self._like
+        self._array, description, size = new_like(self._like), self._like[3], self._like[4]
+        lib.mdr_expect_like(self._chare._telpher_state, self._slot or self._make_slot(),
+                            self._name + self.next.to_bytes(4, "little"), ffi.from_buffer(self._array), size,
+                            description, len(description))
+        self._in_slot = self.next
 
     def post_now(self, rows):
         if self.posted or self._in_slot is not None:
             raise ValueError("post() has named buffers already: recv() takes none")
         self.post(rows)
 
-    def landed(self):
-        """The message of the slot is in its buffer."""
-        self.put(self._in_slot, _LANDED)
-
     def take(self):
-        items = self.arrived.pop(self.next)
-        posted = None
-        if self.next == self._in_slot:
-            self._in_slot = self._row = None
-        elif self.posted:
-            posted = self.posted.pop(self.next, None)
-        self.next = (self.next + 1) & _MASK
-        if items is _LANDED:
-            return None
+        at, self.next = self.next, (self.next + 1) & _MASK
+        if at == self._in_slot:
+            array, self._in_slot, self._row, self._array = self._array, None, None, None
+            return array
+        items = self.arrived.pop(at)
+        posted = self.posted.pop(at, None) if self.posted else None
         if posted is not None:
             rest = posted.fill(items)
             return None if not rest else rest[0] if len(rest) == 1 else tuple(rest)
         if len(items) == 1:
-            return items[0].value() if type(items[0]) is Arrived else items[0]
+            return self._only(items[0])
         return tuple(item.value() if type(item) is Arrived else item for item in items)
+
+    def _only(self, item):
+        """The value of a message of one. Two of a kind, one after the other, make the next be expected to be like them."""
+        value = item.value() if type(item) is Arrived else item
+        seen, self._seen = self._seen, like(item)
+        self._like = seen if seen is self._seen else None
+        return value
 
     def put(self, sequence, items):
         self.arrived[sequence] = items
-        if self.waiter is not None and self.next in self.arrived:
+        self.wake()
+
+    def wake(self):
+        """The method that waits goes on if the next message is there."""
+        if self.waiter is not None and self.has_next():
             callback, self.waiter = self.waiter, None
             charm._queue.append((callback, ()))
 

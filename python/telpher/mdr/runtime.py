@@ -86,6 +86,7 @@ class _Runtime:
         self.context = Context._of(lib.telpher_mdr_context(self._raw))
         self._params_max = min(lib.telpher_msg_params_max(self.context._raw, rank) or 1 << 30
                                for rank in range(self.numPes())) - MARGIN
+        self._inline_max = min(self._params_max, lib.INLINE_MAX)
         classes = [self._callbacks.register(*row) for row in self._callbacks.mdr_classes()]
         self._remote.start()
         class_id = ffi.new("uint32_t *", classes[MANAGER_CLASS])

@@ -5,7 +5,7 @@ import sys
 from collections import deque
 
 from .._telpher import ffi, lib
-from ..buffers import address_of, is_device
+from ..buffers import PLAIN, OfTypes, address_of, is_device
 from ..core import KINDS, Memory
 from ..errors import error
 from .constants import COUNT, IN_BUFFER, INLINE, IS_ARGUMENT, LONE
@@ -41,7 +41,7 @@ def _describe(array):
 
 
 _NUMBERS = "biufc"  # kinds of NumPy's types without fields
-_types = {}  # description: the class of NumPy arrays, shape and type of what it describes
+_types = {}  # description: the class of NumPy arrays, shape and type of what it describes; the description in C; bytes
 
 
 def _decode(description, content):
@@ -52,10 +52,11 @@ def _decode(description, content):
     if not description:
         return content
     array = pickle.loads(description, buffers=[content])
-    if is_numpy(type(array)) and array.flags.c_contiguous and array.dtype.kind in _NUMBERS:
+    if IS_NUMPY[type(array)] and array.flags.c_contiguous and array.dtype.kind in _NUMBERS:
         if len(_types) == DESCRIPTIONS:
             _types.clear()
-        _types[description] = type(array), array.shape, sys.modules["numpy"].dtype(array.dtype.str)
+        _types[description] = (type(array), array.shape, sys.modules["numpy"].dtype(array.dtype.str),
+                               ffi.from_buffer(description), array.nbytes)
     return array
 
 
@@ -70,14 +71,25 @@ class Arrived:
         return _decode(self.description, self.content)
 
 
-def is_numpy(kind):
-    return kind.__module__ == "numpy" and kind.__name__ == "ndarray"
+def like(item):
+    """The row of a NumPy array's class, shape, type, description and bytes; None: @item is no such Arrived."""
+    return _types.get(item.description) if type(item) is Arrived else None
+
+
+def new_like(row):
+    """A new array of a row of like()."""
+    kind, shape, dtype, _description, size = row
+    return kind(shape, dtype, charm._landing.host_memory(size) if size >= IN_BAND else None)
+
+
+IS_NUMPY = OfTypes(lambda kind: kind.__module__ == "numpy" and kind.__name__ == "ndarray")
+HOST_ARRAY = KINDS["host"] | IS_ARGUMENT
 
 
 def _as_numpy(value):
     """A tensor in host memory as a NumPy array on the same memory; other values as they are."""
     kind = type(value)
-    if kind in _NEVER_TAKEN or is_numpy(kind) or isinstance(value, Memory) or not hasattr(kind, "__dlpack_device__"):
+    if kind in _NEVER_TAKEN or IS_NUMPY[kind] or isinstance(value, Memory) or not hasattr(kind, "__dlpack_device__"):
         return value
     try:
         return sys.modules["numpy"].from_dlpack(value) if value.__dlpack_device__()[0] == 1 else value
@@ -90,15 +102,16 @@ def array_of(value):
     kind = type(value)
     if kind in _NEVER_TAKEN:
         return None
-    if not is_numpy(kind):
+    if not IS_NUMPY[kind]:
         value = _as_numpy(value)
-    if is_numpy(type(value)):
+        kind = type(value)
+    if IS_NUMPY[kind]:
         if value.dtype.kind not in _NUMBERS or value.size == 0:
             return None
         if not value.flags.c_contiguous:
             value = value.copy()
         pointer = ffi.from_buffer(value)
-        return _describe(value), pointer, len(pointer), KINDS["host"] | IS_ARGUMENT, (pointer, value)
+        return _describe(value), pointer, len(pointer), HOST_ARRAY, (pointer, value)
     on_host = kind in (bytearray, memoryview) or hasattr(kind, "svm_ptr")
     if not on_host and not is_memory(value):
         return None
@@ -108,7 +121,7 @@ def array_of(value):
 
 
 def is_memory(value):
-    return is_device(value) or isinstance(value, Memory)
+    return not PLAIN[type(value)] and (is_device(value) or isinstance(value, Memory))
 
 
 def _add(out, row):
@@ -175,7 +188,7 @@ class Landing:
     def __init__(self):
         self._by_address, self._recent, self._recent_bytes = {}, deque(), 0
 
-    def _host_memory(self, size):
+    def host_memory(self, size):
         """A bytearray: one that nothing refers to any more, as clearing a new one costs as much as a copy."""
         memory = _unused(self._recent, size, ALONE)
         if memory is not None:
@@ -192,7 +205,7 @@ class Landing:
         """New memory. @return its address"""
         kind &= ~IS_ARGUMENT
         if kind == KINDS["host"]:
-            memory = self._host_memory(size)
+            memory = self.host_memory(size)
             pointer = ffi.from_buffer(memory, require_writable=True)
         else:
             memory = charm.context.alloc(size, KIND_NAMES[kind])
