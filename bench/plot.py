@@ -134,6 +134,7 @@ def draw_cases(plt, files, paths):
 
 # ---- migrate ----
 
+TARGETS = {"Subject": "directly", "Client": "through the client", "Peer": "the other driver"}
 MIGRATIONS = {"migrate": "migrate, finish", "step": "migrate, increment, finish", "loop": "20 steps, one finish"}
 
 
@@ -146,7 +147,8 @@ def draw_migrations(plt, files, _):
     for test, part in zip(tests, axes[0]):
         mine = sorted((row for row in rows if row["test"] == test), key=lambda r: r["bytes"])
         for target in unique(row["target"] for row in mine):
-            part.plot(*zip(*[(r["bytes"], r["median_us"]) for r in mine if r["target"] == target]), marker="o", ms=4, label=target)
+            part.plot(*zip(*[(r["bytes"], r["median_us"]) for r in mine if r["target"] == target]), marker="o", ms=4,
+                      label=TARGETS.get(target, target))
         floors = {r["bytes"]: r["floor_us"] for r in mine if r.get("floor_us")}
         if floors:
             part.plot(*zip(*floors.items()), ls="--", color="#7f7f7f", label="floor: one stream between two processes")
