@@ -577,6 +577,7 @@ enum {
     SEALED,
     LONG_PING,
     TAKE,
+    ROUTE_ACCEPT,
 };
 
 /* A step of connection, or process, @p of, with bytes behind it. */
@@ -633,6 +634,24 @@ make_held(struct steps *s)
     save("broker", "held", s->bytes, s->len);
 }
 
+/* A client lets another server pass, which proves its key and asks for the route. */
+static void
+make_way(struct steps *s)
+{
+    s->len = 0;
+    STEP(s, OPEN, 0, "\1");
+    STEP(s, PREFACE, 0, "\14\0");
+    STEP(s, TAKE, 0, "");
+    STEP(s, ROUTE_ACCEPT, 0, "\101"); /* the way of name 1 to "AA" */
+    STEP(s, TAKE, 0, "");
+    STEP(s, OPEN, 1, "\1");
+    STEP(s, PREFACE, 1, "\34\31");
+    STEP(s, BYTES, 1, "\2AA");
+    STEP(s, TAKE, 1, "");
+    STEP(s, CLOSE, 0, "\0");
+    save("broker", "way", s->bytes, s->len);
+}
+
 static void
 make_sealed(struct steps *s)
 {
@@ -671,6 +690,7 @@ make_broker_seeds(void)
 
     make_plain(&s);
     make_held(&s);
+    make_way(&s);
     make_sealed(&s);
 }
 
