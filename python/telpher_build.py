@@ -207,8 +207,8 @@ static telpher_status mdr_send_inline(const mdr_where *to, const char *head, con
     at[1] = (unsigned char)(description_len >> 8);
     memcpy(at + 2, description, description_len);
     memcpy(at + 2 + description_len, data, len);
-    return telpher_mdr_invoke(to->mdr, &to->array, to->index, CHANNEL_ENTRY, params, 3 + HEAD_BYTES + description_len + len,
-                              NULL, 0, NULL);
+    return telpher_mdr_invoke(to->mdr, &to->array, to->index, CHANNEL_ENTRY, params,
+                              3 + HEAD_BYTES + description_len + len, NULL, 0, NULL);
 }
 
 /* A receive into one buffer. Its message needs Python only if a method is suspended until it has landed. */
