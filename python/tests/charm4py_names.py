@@ -218,11 +218,28 @@ def check_cuda():
         expect("charm.lib needs the CUDA driver" in str(wrong), True)
 
 
+def import_map():
+    from telpher.mdr import ArrayMap
+    return ArrayMap
+
+
+def check_missing():
+    """What is not there is refused by its name, with what to do instead."""
+    must_raise(ImportError, "ArrayMap of Charm4py is not there: name the process", import_map)
+    must_raise(AttributeError, "ckDestroy() of Charm4py is not there: objects", lambda: Array(Steps, 2)[0].ckDestroy())
+    must_raise(AttributeError, "setMigratable() of Charm4py", lambda: Array(Steps, 2).setMigratable(False))
+    must_raise(ValueError, "for more dimensions insert elements", lambda: Array(Steps, (2, 2, 2, 2)))
+    grid = Array(Steps)
+    grid.ckInsert((1, 0, 2, 0, 3))
+    grid[1, 0, 2, 0, 3].take(0)
+    charm.waitQD()
+
+
 class Main(Chare):
     """Its constructor is the main function, and may wait."""
 
     def __init__(self, args):
-        for check in check_conditions, check_results, check_sections, check_sparse, check_reducers, check_pool, check_timers, check_cuda:
+        for check in check_conditions, check_results, check_sections, check_sparse, check_reducers, check_pool, check_timers, check_cuda, check_missing:
             check()
             print(f"{check.__name__}: ok", flush=True)
         self.ended = Future()

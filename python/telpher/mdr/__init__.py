@@ -38,5 +38,12 @@ def register(cls: type) -> type:
     return cls
 
 
+def __getattr__(name):
+    if name == "ArrayMap":
+        raise ImportError("ArrayMap of Charm4py is not there: name the process of an element by ckInsert(index, onPE=…) of "
+                          "an array without dims, or by Chare(Class, onPE=…)")  # of an AttributeError the text is lost
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
 __all__ = ["charm", "Chare", "Array", "Group", "Future", "Channel", "Reducer", "coro", "threaded", "register", "when",
            "RemoteError"]

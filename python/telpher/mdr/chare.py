@@ -147,7 +147,8 @@ def Array(cls: type, dims: Union[int, Sequence[int], None] = None, ndims: int = 
         return _create_sparse(cls)
     extent = list(dims) if isinstance(dims, (tuple, list)) else [dims]
     if not 1 <= len(extent) <= 3 or any(e < 1 for e in extent):
-        raise ValueError(f"dims={dims}: one to three positive numbers")
+        raise ValueError(f"dims={dims}: one to three positive numbers; for more dimensions insert elements, whose indexes "
+                         "have any length, into an array without dims")
     may_move = useAtSync or cls._telpher_may_move
     return _create(cls, len(extent), extent, args, class_id=MOBILE_CLASS if may_move else OBJECT_CLASS)
 
