@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The client's log names the command that waits when the driver completes nothing for a
- * while, once per stall; with the test driver, whose kernel sleep_ms takes its time.
+ * while, once per stall, and a limit for kernels holds for each of a batch; with the test
+ * driver, whose kernel sleep_ms takes its time.
  */
 #define CL_TARGET_OPENCL_VERSION 300
 #define CL_USE_DEPRECATED_OPENCL_1_2_APIS
@@ -21,7 +22,9 @@
 #include "must.h"
 #include "servers.h"
 
-enum { STALL_MS = 3500, SHORT_MS = 20 };
+enum { STALL_MS = 3500, SHORT_MS = 20, BATCH = 20, BATCH_MS = 400 };
+/* More than a stall, less than the launches of a batch that could share an event. */
+#define LIMIT "4200ms"
 
 static struct servers servers;
 static cl_command_queue queue;
@@ -93,16 +96,33 @@ stalls_are_told_once_each(void **state)
     }
 }
 
+static void
+batches_may_take_longer_than_a_kernel(void **state)
+{
+    const size_t one = 1;
+    cl_int ms = BATCH_MS;
+
+    (void)state;
+    CHECK(clSetKernelArg(sleep_kernel, 0, sizeof(ms), &ms));
+    for (int i = 0; i < BATCH; i++) {
+        CHECK(clEnqueueNDRangeKernel(queue, sleep_kernel, 1, NULL, &one, NULL, 0, NULL,
+                                     NULL));
+    }
+    CHECK(clFinish(queue));
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(stalls_are_told_once_each),
+        cmocka_unit_test(batches_may_take_longer_than_a_kernel),
     };
     int failed;
 
     setenv("OCL_ICD_VENDORS", TESTDRV_VENDORS_DIR, 1);
     setenv("TELPHER_KERNEL_WARNING", "1s", 1);
+    setenv("TELPHER_KERNEL_TIMEOUT", LIMIT, 1);
     if (servers_start(&servers, 1) != 0) {
         return 1;
     }

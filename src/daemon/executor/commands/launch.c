@@ -31,7 +31,8 @@ tp_exec_check_args(const struct tp_exec_kernel *k)
  * In a long in-order batch of launches without client events, most need no event: a later
  * one reports their end. The first launches of a batch have one, so that a command after a
  * short batch finds the event of the last launch, unless a marker costs less. Launches that
- * can fail with a user event also have one (held_events.c).
+ * can fail with a user event also have one (held_events.c), and so have all where
+ * --kernel-timeout limits the time of each.
  */
 static bool
 needs_event(struct tp_exec_queue *q, const struct tp_wire_launch *m)
@@ -39,7 +40,8 @@ needs_event(struct tp_exec_queue *q, const struct tp_wire_launch *m)
     struct tp_exec *x = q->obj.x;
 
     if (m->event != 0 || m->flags != 0 || m->wait.count != 0 || !q->in_order ||
-        q->profiling || atomic_load(&x->user_events_open) > 0) {
+        q->profiling || x->limits.kernel_timeout_ns != 0 ||
+        atomic_load(&x->user_events_open) > 0) {
         return true;
     }
     return (++q->launches <= TRACKED_FIRST && !x->bare_launches) ||
