@@ -55,6 +55,19 @@ tp_ampi_type_size(MPI_Datatype handle)
     return type != NULL && type->committed ? type->size : SIZE_MAX;
 }
 
+/** Are @p count elements, packed and from the first to the last, no longer than any memory? */
+static inline bool
+tp_ampi_type_fits(MPI_Datatype handle, size_t count)
+{
+    const struct tp_ampi_type *type = tp_ampi_type_get(handle);
+    ptrdiff_t len;
+
+    return count <= 1 || (!__builtin_mul_overflow(count, type->size, &len) &&
+                          !__builtin_mul_overflow(count, type->ub - type->lb, &len) &&
+                          !__builtin_add_overflow(len < 0 ? -(len + 1) : len,
+                                                  type->true_ub - type->true_lb, &len));
+}
+
 /**
  * The bytes of @p count elements, if they lie one after the other.
  * @param ret_offset, ret_len  where they begin, from the buffer's address, and their number

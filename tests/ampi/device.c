@@ -285,6 +285,23 @@ take(uint32_t kind)
     return ret;
 }
 
+/* A window whose memory was freed. */
+static void
+test_freed(uint32_t kind)
+{
+    int *own = take(kind), one = 1;
+    MPI_Win win;
+
+    MPI_Win_create(own, MAX * 4, 4, MPI_INFO_NULL, MPI_COMM_WORLD, &win);
+    MPI_Win_set_errhandler(win, MPI_ERRORS_RETURN);
+    telpher_mem_free(AMPI_Context(), own);
+    MPI_Win_fence(0, win);
+    EXPECT(MPI_Put(&one, 1, MPI_INT, rank, 0, 1, MPI_INT, win) == MPI_ERR_RMA_RANGE);
+    EXPECT(MPI_Get(&one, 1, MPI_INT, rank, 9, 1, MPI_INT, win) == MPI_ERR_RMA_RANGE);
+    MPI_Win_fence(0, win);
+    MPI_Win_free(&win);
+}
+
 int
 main(int argc, char **argv)
 {
@@ -312,6 +329,7 @@ main(int argc, char **argv)
     test_window(MAX);
     test_host_and_dynamic(5);
     test_host_and_dynamic(MAX);
+    test_freed(kind);
     if (kind != TELPHER_MEM_SIM) { /* which has no kernels */
         EXPECT(telpher_mem_combine(AMPI_Context(), TELPHER_MEM_SUM, TELPHER_MEM_INT32,
                                    out, in, in, 1) == TELPHER_OK);

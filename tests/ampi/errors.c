@@ -2,6 +2,7 @@
 /* The text of an error names the call that failed.
  * usage: telpher launch -n N -- ampi_errors [+vp M] */
 #include <mpi.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -183,6 +184,38 @@ test_epochs(int rank)
     MPI_Win_free(&win);
 }
 
+/* Windows that no memory holds, and memory that this rank has not attached. */
+static void
+test_windows(int rank, int size)
+{
+    int memory[4] = {0}, value = 7;
+    void *base = NULL;
+    MPI_Aint at;
+    MPI_Win win;
+
+    if (size > 1) {
+        EXPECT_CODE(MPI_ERR_NO_MEM,
+                    MPI_Win_allocate_shared(PTRDIFF_MAX, 1, MPI_INFO_NULL,
+                                            MPI_COMM_WORLD, &base, &win));
+    }
+    MPI_Win_create_dynamic(MPI_INFO_NULL, MPI_COMM_WORLD, &win);
+    MPI_Win_set_errhandler(win, MPI_ERRORS_RETURN);
+    EXPECT_CODE(MPI_ERR_SIZE, MPI_Win_attach(win, memory, -1));
+    MPI_Get_address(memory, &at);
+    MPI_Win_attach(win, memory, 3 * sizeof(int));
+    MPI_Win_lock(MPI_LOCK_EXCLUSIVE, rank, 0, win);
+    EXPECT_CODE(MPI_SUCCESS, MPI_Put(&value, 1, MPI_INT, rank, at, 1, MPI_INT, win));
+    EXPECT_CODE(MPI_ERR_RMA_RANGE,
+                MPI_Put(memory, 4, MPI_INT, rank, at, 4, MPI_INT, win));
+    EXPECT_CODE(MPI_ERR_RMA_RANGE,
+                MPI_Get(&value, 1, MPI_INT, rank, 16, 1, MPI_INT, win));
+    MPI_Win_detach(win, memory);
+    EXPECT_CODE(MPI_ERR_RMA_RANGE,
+                MPI_Get(&value, 1, MPI_INT, rank, at, 1, MPI_INT, win));
+    MPI_Win_unlock(rank, win);
+    MPI_Win_free(&win);
+}
+
 /* A group whose ranks are not in the communicator. */
 static void
 test_strange_group(int rank)
@@ -230,6 +263,7 @@ main(int argc, char **argv)
     test_aliases(rank);
     test_lengths(rank, size);
     test_epochs(rank);
+    test_windows(rank, size);
     test_strange_group(rank);
     test_prefix_once(size);
     MPI_Finalize();

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Calls with large counts: results as with small ones, and what does not fit into an int.
  * usage: telpher launch -n N -- ampi_large [+vp M] */
+#include <limits.h>
 #include <mpi.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -74,6 +76,8 @@ test_types(void)
     CHECK(count == huge);
     MPI_Get_count_c(&status, MPI_BYTE, &count);
     CHECK(count == huge);
+    CHECK(MPI_Pack_size_c(huge, MPI_INT, MPI_COMM_WORLD, &count) == MPI_SUCCESS);
+    CHECK(count == 4 * huge);
 }
 
 static void
@@ -149,6 +153,7 @@ test_refusals(void)
     MPI_Datatype type;
 
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
     CHECK(MPI_Allreduce_c(&value, &sum, huge, MPI_INT, MPI_SUM, MPI_COMM_WORLD) ==
           MPI_ERR_COUNT);
     CHECK(MPI_Type_vector_c(huge, 1, 1, MPI_INT, &type) == MPI_ERR_COUNT);
@@ -156,6 +161,57 @@ test_refusals(void)
     CHECK(MPI_Send_c(&value, -1, MPI_INT, 0, 0, MPI_COMM_WORLD) == MPI_ERR_COUNT);
     CHECK(MPI_Send_c(&value, huge, MPI_DATATYPE_NULL, 0, 0, MPI_COMM_WORLD) ==
           MPI_ERR_TYPE);
+    CHECK(MPI_Send_c(&value, INT64_MAX, MPI_INT, 0, 0, MPI_COMM_WORLD) ==
+          MPI_ERR_COUNT);
+}
+
+/* Eight elements of a type have 2^64 bytes, which no size_t counts. */
+static void
+test_overflow(void)
+{
+    int value = 0, position = 0, bytes = 0, sizes[] = {INT_MAX, INT_MAX, INT_MAX},
+        ones[] = {1, 1, 1}, zeros[] = {0, 0, 0};
+    MPI_Datatype type, made;
+    MPI_Aint room = 0;
+
+    MPI_Type_contiguous_c(1LL << 61, MPI_BYTE, &type);
+    MPI_Type_commit(&type);
+    CHECK(MPI_Send(&value, 8, type, rank, 0, MPI_COMM_WORLD) == MPI_ERR_COUNT);
+    CHECK(MPI_Bcast(&value, 8, type, 0, MPI_COMM_WORLD) == MPI_ERR_COUNT);
+    CHECK(MPI_Pack(&value, 8, type, &bytes, 4, &position, MPI_COMM_WORLD) ==
+          MPI_ERR_TRUNCATE);
+    CHECK(MPI_Unpack(&bytes, 4, &position, &value, 8, type, MPI_COMM_WORLD) ==
+          MPI_ERR_TRUNCATE);
+    CHECK(MPI_Pack_size(8, type, MPI_COMM_WORLD, &bytes) == MPI_ERR_COUNT);
+    CHECK(MPI_Pack_size(-1, MPI_INT, MPI_COMM_WORLD, &bytes) == MPI_ERR_COUNT);
+    CHECK(MPI_Pack_external_size("external32", -1, MPI_INT, &room) == MPI_ERR_COUNT);
+    CHECK(MPI_Type_vector(2, 1, INT_MAX, type, &made) == MPI_ERR_ARG);
+    CHECK(MPI_Type_create_subarray(3, sizes, ones, zeros, MPI_ORDER_C, MPI_INT,
+                                   &made) == MPI_ERR_ARG);
+    CHECK(MPI_Type_create_struct(2, ones, (MPI_Aint[]){0, PTRDIFF_MAX - 1},
+                                 (MPI_Datatype[]){MPI_INT, MPI_CHAR},
+                                 &made) == MPI_ERR_ARG); /* C pads it */
+    MPI_Type_free(&type);
+}
+
+/* Statuses of types without bytes, and counts that no message has. */
+static void
+test_statuses(void)
+{
+    MPI_Datatype empty;
+    MPI_Status status;
+    int count = 0;
+
+    MPI_Type_contiguous(0, MPI_INT, &empty);
+    MPI_Status_set_elements(&status, MPI_INT, 1);
+    MPI_Get_count(&status, empty, &count);
+    CHECK(count == MPI_UNDEFINED);
+    MPI_Status_set_elements(&status, MPI_INT, 0);
+    MPI_Get_count(&status, empty, &count);
+    CHECK(count == 0);
+    CHECK(MPI_Status_set_elements(&status, MPI_INT, -1) == MPI_ERR_COUNT);
+    CHECK(MPI_Status_set_elements_c(&status, MPI_INT, 1LL << 62) == MPI_ERR_COUNT);
+    MPI_Type_free(&empty);
 }
 
 int
@@ -170,6 +226,8 @@ main(int argc, char **argv)
     test_reductions();
     test_vectors();
     test_refusals();
+    test_overflow();
+    test_statuses();
     MPI_Finalize();
     return failures != 0;
 }

@@ -37,6 +37,21 @@ check_memory(struct tp_ampi_call *call, const struct tp_ampi_side *side, int ran
     return MPI_SUCCESS;
 }
 
+/* Are the blocks no longer than any memory? */
+static bool
+fits(const struct tp_ampi_side *side, int ranks)
+{
+    bool differ = side->counts != NULL || side->types != NULL, fit = true;
+
+    for (int i = 0; i < (differ ? ranks : 1); i++) {
+        size_t count = side->counts != NULL ? (size_t)side->counts[i] : side->count;
+
+        fit &= tp_ampi_type_fits(tp_ampi_side_type(side, i),
+                                 differ ? count : count * (size_t)ranks);
+    }
+    return fit;
+}
+
 /* Counts, types and memory of a side. @param ranks  0: the side does not count here */
 static int
 check_side(struct tp_ampi_call *call, const struct tp_ampi_side *side, int ranks)
@@ -62,6 +77,10 @@ check_side(struct tp_ampi_call *call, const struct tp_ampi_side *side, int ranks
     if (side->count > INT32_MAX) {
         return tp_ampi_error(call->comm, MPI_ERR_COUNT, "%s: a count of %d is negative",
                              call->name, (int)side->count);
+    }
+    if (!fits(side, ranks)) {
+        return tp_ampi_error(call->comm, MPI_ERR_COUNT,
+                             "%s: the elements are longer than any memory", call->name);
     }
     return check_memory(call, side, ranks);
 }

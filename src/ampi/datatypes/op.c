@@ -396,6 +396,10 @@ PMPI_Reduce_local(const void *in, void *inout, int count, MPI_Datatype type, MPI
         return tp_ampi_error(NULL, MPI_ERR_OP,
                              "operation %#x does not take datatype %#x", op, type);
     }
+    if (!tp_ampi_type_fits(type, (size_t)count)) {
+        return tp_ampi_error(NULL, MPI_ERR_COUNT,
+                             "%d elements are longer than any memory", count);
+    }
     if (in == MPI_IN_PLACE || inout == MPI_IN_PLACE || (in == inout && count > 0)) {
         return tp_ampi_error(NULL, MPI_ERR_BUFFER,
                              "the operands are one buffer, or MPI_IN_PLACE");

@@ -7,19 +7,37 @@
 #include "ampi/type.h"
 #include "base/alloc.h"
 
+/* The packed bytes of elements of @p size bytes. @return an error class, which was reported */
+static int
+multiply(MPI_Comm comm, MPI_Count count, size_t size, MPI_Count *ret)
+{
+    return count >= 0 && !__builtin_mul_overflow(count, size, ret)
+               ? MPI_SUCCESS
+               : tp_ampi_error(tp_ampi_comm_get(comm), MPI_ERR_COUNT,
+                               "a count of %lld elements of %zu bytes is negative, or "
+                               "longer than any memory",
+                               (long long)count, size);
+}
+
+int
+PMPI_Pack_size_c(MPI_Count count, MPI_Datatype handle, MPI_Comm comm, MPI_Count *bytes)
+{
+    const struct tp_ampi_type *type = tp_ampi_type_find(handle);
+
+    return type == NULL ? MPI_ERR_TYPE : multiply(comm, count, type->size, bytes);
+}
+TP_MPI_NAME(Pack_size_c);
+
 int
 PMPI_Pack_size(int count, MPI_Datatype handle, MPI_Comm comm, int *bytes)
 {
-    const struct tp_ampi_type *type = tp_ampi_type_find(handle);
     MPI_Count all;
+    int error = PMPI_Pack_size_c(count, handle, comm, &all);
 
-    (void)comm;
-    if (type == NULL) {
-        return MPI_ERR_TYPE;
+    if (error == MPI_SUCCESS) {
+        *bytes = all > INT_MAX ? MPI_UNDEFINED : (int)all;
     }
-    all = (MPI_Count)count * (MPI_Count)type->size;
-    *bytes = all > INT_MAX ? MPI_UNDEFINED : (int)all;
-    return MPI_SUCCESS;
+    return error;
 }
 TP_MPI_NAME(Pack_size);
 
@@ -28,11 +46,15 @@ static int
 check_room(const struct tp_ampi_type *type, size_t size, int count, MPI_Aint position,
            MPI_Aint end, MPI_Comm comm)
 {
+    MPI_Aint len;
+
     if (type == NULL) {
         return MPI_ERR_TYPE;
     }
     return count >= 0 && position >= 0 && position <= end &&
-                   (size_t)count * size <= (size_t)(end - position)
+                   !__builtin_mul_overflow(count, size, &len) &&
+                   len <= end - position &&
+                   tp_ampi_type_fits(type->handle, (size_t)count)
                ? MPI_SUCCESS
                : tp_ampi_error(
                      tp_ampi_comm_get(comm), MPI_ERR_TRUNCATE,
@@ -158,7 +180,7 @@ PMPI_Pack_external_size(const char *representation, int count, MPI_Datatype hand
     int error = size_external(representation, handle, &size);
 
     if (error == MPI_SUCCESS) {
-        *bytes = (MPI_Aint)(size * (size_t)count);
+        error = multiply(MPI_COMM_SELF, count, size, bytes);
     }
     return error;
 }

@@ -358,6 +358,15 @@ keep_contents(struct tp_ampi_type *type, const struct tp_ampi_contents *contents
     return type->integers != NULL && type->addresses != NULL && type->types != NULL;
 }
 
+/* Rounds the extent up as C does. @return false: the upper bound is no MPI_Aint */
+static bool
+pad(struct tp_ampi_type *type)
+{
+    MPI_Aint align = (MPI_Aint)type->align, rest = (type->ub - type->lb) % align;
+
+    return rest == 0 || !__builtin_add_overflow(type->ub, align - rest, &type->ub);
+}
+
 int
 tp_ampi_type_make(const struct tp_ampi_block *blocks, size_t count,
                   const struct tp_ampi_contents *contents, struct tp_ampi_type **ret)
@@ -386,10 +395,9 @@ tp_ampi_type_make(const struct tp_ampi_block *blocks, size_t count,
             add_bounds(type, &blocks[i], &found);
         }
     }
-    if (contents->combiner == MPI_COMBINER_STRUCT && !type->ub_set) { /* as C pads */
-        MPI_Aint extent = type->ub - type->lb, align = (MPI_Aint)type->align;
-
-        type->ub = type->lb + (extent + align - 1) / align * align;
+    if (contents->combiner == MPI_COMBINER_STRUCT && !type->ub_set && !pad(type)) {
+        destroy(type);
+        return MPI_ERR_ARG;
     }
     measure(type);
     *ret = type;

@@ -228,9 +228,13 @@ PMPI_Get_count_c(const MPI_Status *status, MPI_Datatype handle, MPI_Count *count
     if (type == NULL) {
         return MPI_ERR_TYPE;
     }
-    *count = type->size == 0           ? 0
-             : bytes % type->size == 0 ? (MPI_Count)(bytes / type->size)
-                                       : MPI_UNDEFINED;
+    if (bytes == 0) {
+        *count = 0;
+    } else { /* no number of elements without bytes has some */
+        *count = type->size != 0 && bytes % type->size == 0
+                     ? (MPI_Count)(bytes / type->size)
+                     : MPI_UNDEFINED;
+    }
     return MPI_SUCCESS;
 }
 TP_MPI_NAME(Get_count_c);
@@ -302,15 +306,21 @@ int
 PMPI_Status_set_elements_x(MPI_Status *status, MPI_Datatype handle, MPI_Count count)
 {
     const struct tp_ampi_type *type = tp_ampi_type_find(handle);
-    uint64_t bytes;
+    size_t size;
+    MPI_Count bytes;
 
     if (type == NULL) {
         return MPI_ERR_TYPE;
     }
-    bytes = (uint64_t)count *
-            (type->element != MPI_DATATYPE_NULL ? tp_ampi_type_size(type->element) : 1);
+    size = type->element != MPI_DATATYPE_NULL ? tp_ampi_type_size(type->element) : 1;
+    if (count < 0 || __builtin_mul_overflow(count, size, &bytes)) {
+        return tp_ampi_error(NULL, MPI_ERR_COUNT,
+                             "a count of %lld elements is negative, or longer than any "
+                             "memory",
+                             (long long)count);
+    }
     status->telpher_bytes[0] = (uint32_t)bytes;
-    status->telpher_bytes[1] = (uint32_t)(bytes >> 32);
+    status->telpher_bytes[1] = (uint32_t)((uint64_t)bytes >> 32);
     return MPI_SUCCESS;
 }
 TP_MPI_NAME(Status_set_elements_x);

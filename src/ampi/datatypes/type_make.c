@@ -89,13 +89,26 @@ PMPI_Type_contiguous(int count, MPI_Datatype old, MPI_Datatype *ret)
 }
 TP_MPI_NAME(Type_contiguous);
 
+/* @return count * extent [bytes]; 0, and an error of the type, if that is no MPI_Aint */
+static MPI_Aint
+multiply(struct making *m, MPI_Aint count, MPI_Aint extent)
+{
+    MPI_Aint bytes;
+
+    if (__builtin_mul_overflow(count, extent, &bytes)) {
+        m->error = MPI_ERR_ARG;
+        bytes = 0;
+    }
+    return bytes;
+}
+
 /* @param stride [bytes]; one block if the parts touch */
 static void
 set_vector(struct making *m, int count, int length, MPI_Aint stride,
            const struct tp_ampi_type *type)
 {
     for (int i = 0; i < count; i++) {
-        set_block(m, i, (MPI_Aint)i * stride, length, type);
+        set_block(m, i, multiply(m, i, stride), length, type);
     }
 }
 
@@ -112,7 +125,7 @@ PMPI_Type_vector(int count, int length, int stride, MPI_Datatype old, MPI_Dataty
         add_integer(&m, count);
         add_integer(&m, length);
         add_integer(&m, stride);
-        set_vector(&m, count, length, (MPI_Aint)stride * extent_of(type), type);
+        set_vector(&m, count, length, multiply(&m, stride, extent_of(type)), type);
     }
     return finish(&m, count, MPI_COMBINER_VECTOR, NULL, 0, &old, 1, ret);
 }
@@ -160,7 +173,7 @@ make_indexed(int combiner, int count, const int *lengths, int length, const int 
                 add_integer(&m, lengths[i]);
             }
             set_block(&m, i,
-                      displs != NULL ? (MPI_Aint)displs[i] * extent_of(type)
+                      displs != NULL ? multiply(&m, displs[i], extent_of(type))
                                      : addresses[i],
                       lengths != NULL ? lengths[i] : length, type);
         }
@@ -390,6 +403,19 @@ add_contents(struct making *m, const int *numbers, int count, const int *const *
     add_integer(m, order);
 }
 
+/* [bytes] of the whole array, which no part exceeds. @return false: that is no MPI_Aint */
+static bool
+measure(const struct axis *axes, int dims, MPI_Aint extent, MPI_Aint *ret)
+{
+    bool fits = true;
+
+    *ret = 1;
+    for (int i = 0; i < dims; i++) {
+        fits = fits && !__builtin_mul_overflow(*ret, axes[i].size, ret);
+    }
+    return fits && !__builtin_mul_overflow(*ret, extent, ret);
+}
+
 /* @param numbers [count], arrays [array_count]  of the call, as MPI_Type_get_contents() has them */
 static int
 make_part(int combiner, const int *numbers, int count, const int *const *arrays,
@@ -398,20 +424,23 @@ make_part(int combiner, const int *numbers, int count, const int *const *arrays,
 {
     const struct tp_ampi_type *type = tp_ampi_type_get(old);
     const struct axis *fast = &axes[order == MPI_ORDER_C ? dims - 1 : 0];
-    int64_t rows = 1, all = 1, pieces = (fast->count + fast->block - 1) / fast->block;
+    int64_t rows = 1, pieces = (fast->count + fast->block - 1) / fast->block;
     struct making m;
+    MPI_Aint bytes;
     int error;
 
+    if (!measure(axes, dims, extent_of(type), &bytes)) {
+        return tp_ampi_error(NULL, MPI_ERR_ARG, "the array is longer than any memory");
+    }
     for (int i = 0; i < dims; i++) {
         rows *= &axes[i] == fast ? 1 : axes[i].count;
-        all *= axes[i].size;
     }
     if (begin(&m, rows * pieces, count + 1 + array_count * (int64_t)dims)) {
         add_contents(&m, numbers, count, arrays, array_count, dims, order);
         set_rows(&m, dims, axes, order == MPI_ORDER_C, type, rows);
     }
     error = finish(&m, rows * pieces, combiner, NULL, 0, &old, 1, ret);
-    return error != MPI_SUCCESS ? error : set_bounds(*ret, 0, all * extent_of(type));
+    return error != MPI_SUCCESS ? error : set_bounds(*ret, 0, bytes);
 }
 
 /* @return the axes, not set yet. NULL: an error, which was reported */

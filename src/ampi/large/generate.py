@@ -11,7 +11,8 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "fortran"))
 from prototypes import parse_argument, parse_prototypes, read  # noqa: E402
 
-BY_HAND = {"Get_count_c", "Type_get_envelope_c", "Type_get_contents_c", "Op_create_c"}  # large.c, type_calls.c, op.c
+# large.c, type_calls.c, op.c, pack.c
+BY_HAND = {"Get_count_c", "Type_get_envelope_c", "Type_get_contents_c", "Op_create_c", "Pack_size_c"}
 # Results that are large already.
 RENAMED = {"Type_size": "Type_size_x", "Type_get_extent": "Type_get_extent_x", "Type_get_true_extent": "Type_get_true_extent_x",
            "Get_elements": "Get_elements_x", "Status_set_elements": "Status_set_elements_x"}

@@ -63,6 +63,12 @@ tp_ampi_large_elements(struct tp_ampi_large *call, MPI_Count count, MPI_Datatype
     if (count <= INT_MAX || block.type == NULL || !block.type->committed) {
         return (int)TP_MAX(TP_MIN(count, (MPI_Count)INT_MAX), (MPI_Count)INT_MIN);
     }
+    if (!tp_ampi_type_fits(*type, block.length)) {
+        call->error =
+            tp_ampi_error(NULL, MPI_ERR_COUNT,
+                          "%lld elements are longer than any memory", (long long)count);
+        return 0;
+    }
     error = tp_ampi_type_make(&block, 1, &contents, &made);
     error = tp_ampi_type_give(made, error, &handle);
     if (error != MPI_SUCCESS) {

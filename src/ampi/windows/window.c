@@ -53,9 +53,10 @@ tp_ampi_win_has(const struct tp_ampi_win *win, uint64_t at, uint64_t len)
 {
     const struct tp_ampi_part *own = &win->parts[win->comm->rank];
 
-    if (win->flavor != MPI_WIN_FLAVOR_DYNAMIC) {
+    if (win->flavor != MPI_WIN_FLAVOR_DYNAMIC) { /* device memory may have been freed */
         return at >= own->base && at - own->base <= own->size &&
-               len <= own->size - (at - own->base);
+               len <= own->size - (at - own->base) &&
+               (!win->device || len == 0 || tp_ampi_is_device((void *)(uintptr_t)at));
     }
     while (len != 0) { /* accesses may reach over several attached ranges */
         uint64_t left = attached_after(win, at);
@@ -128,15 +129,19 @@ stride_of(const struct tp_ampi_win *win, uint64_t size)
                : (size + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
 }
 
-static uint64_t
-total_of(const struct tp_ampi_win *win, const struct part *all)
+/* @return false: longer than any memory */
+static bool
+total_of(const struct tp_ampi_win *win, const struct part *all, uint64_t *ret)
 {
     uint64_t total = 0;
 
     for (int i = 0; i < win->comm->size; i++) {
-        total += stride_of(win, all[i].size);
+        if (__builtin_add_overflow(total, stride_of(win, all[i].size), &total)) {
+            return false;
+        }
     }
-    return TP_MAX(total, 1u);
+    *ret = TP_MAX(total, 1u);
+    return total <= PTRDIFF_MAX;
 }
 
 static telpher_status
@@ -173,10 +178,13 @@ static int
 share(struct tp_ampi_win *win, struct part *own, struct part *all)
 {
     int fd = -1, error = exchange(win, own, all);
+    uint64_t total;
 
+    if (error == MPI_SUCCESS && !total_of(win, all, &total)) {
+        return MPI_ERR_NO_MEM; /* all find the same */
+    }
     if (error == MPI_SUCCESS && win->comm->rank == 0) {
-        (void)(tp_memfd_create("telpher-window", total_of(win, all), &fd) ==
-                   TELPHER_OK &&
+        (void)(tp_memfd_create("telpher-window", total, &fd) == TELPHER_OK &&
                tp_memfd_describe(fd, &own->file) == TELPHER_OK);
     }
     if (error == MPI_SUCCESS) {
@@ -475,8 +483,12 @@ PMPI_Win_attach(MPI_Win handle, void *base, MPI_Aint size)
     if (win == NULL) {
         return MPI_ERR_WIN;
     }
-    if (win->flavor != MPI_WIN_FLAVOR_DYNAMIC || size < 0) {
+    if (win->flavor != MPI_WIN_FLAVOR_DYNAMIC) {
         return tp_ampi_win_error(win, MPI_ERR_RMA_FLAVOR, "the window is not dynamic");
+    }
+    if (size < 0) {
+        return tp_ampi_win_error(win, MPI_ERR_SIZE, "a size of %td bytes is negative",
+                                 size);
     }
     a = tp_zalloc(sizeof(*a), "MPI window");
     if (a == NULL) {

@@ -309,13 +309,39 @@ access_remote(struct job *job)
     return status;
 }
 
-/* Of a rank of this process: is its part device memory? */
+/* Are all runs memory of the target's window? */
 static bool
-is_device_there(const struct job *job)
+has_runs(const struct tp_ampi_win *there, struct cursor cursor)
+{
+    while (!is_at_end(&cursor)) {
+        struct tp_ampi_segment s = take(&cursor, SIZE_MAX);
+
+        if (!tp_ampi_win_has(there, s.at, s.len)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* At a rank of this process. @return an error class, which was reported */
+static int
+access_local(struct job *job)
 {
     const struct tp_ampi_win *there = tp_ampi_win_of(job->win, job->target);
 
-    return there != NULL && there->device;
+    if (there == NULL || ((there->flavor == MPI_WIN_FLAVOR_DYNAMIC || there->device) &&
+                          !has_runs(there, job->cursor))) {
+        if (job->access != NULL) {
+            job->access->total = 0;
+            tp_ampi_access_got(job->access, 0);
+        }
+        return tp_ampi_win_error(job->win, MPI_ERR_RMA_RANGE,
+                                 "the memory of rank %d is not attached to the "
+                                 "window, or was freed",
+                                 job->target);
+    }
+    access_direct(job, 0, job->device || there->device);
+    return MPI_SUCCESS;
 }
 
 static int
@@ -326,8 +352,9 @@ run(struct job *job)
     telpher_status status = TELPHER_OK;
 
     if (tp_ampi_win_is_local(job->win, job->target)) {
-        access_direct(job, 0, job->device || is_device_there(job));
-    } else if (part->mapped != NULL && moves) {
+        return access_local(job);
+    }
+    if (part->mapped != NULL && moves) {
         access_direct(job, part->mapped - (char *)(uintptr_t)part->base, job->device);
     } else {
         status = access_remote(job);
@@ -368,6 +395,9 @@ check_type(struct job *job, const struct side *side, int *error)
     } else if (side->count < 0) {
         *error = tp_ampi_win_error(win, MPI_ERR_COUNT, "a count of %d is negative",
                                    side->count);
+    } else if (!tp_ampi_type_fits(side->type, (size_t)side->count)) {
+        *error = tp_ampi_win_error(
+            win, MPI_ERR_COUNT, "%d elements are longer than any memory", side->count);
     } else if (side->count > 0 && side->at != NULL && tp_ampi_is_device(side->at)) {
         job->device = true;
         if (!has_no_gaps(side)) {

@@ -313,8 +313,8 @@ serve_access(struct tp_ampi_win *win, uint32_t process,
 
     if (total == UINT64_MAX) {
         tp_error("ampi",
-                 "rank %d accesses memory that is not in the window of rank %u, or "
-                 "with an unknown operation",
+                 "rank %d accesses memory that is not in the window of rank %u, or was "
+                 "freed, or with an unknown operation",
                  env->source, win->comm->owner->world);
         tp_ampi_abort(MPI_ERR_RMA_RANGE);
     }
