@@ -3,7 +3,7 @@
 #ifndef TELPHER_AMPI_COLLECTIVE_H
 #define TELPHER_AMPI_COLLECTIVE_H
 
-#include "ampi/ampi_int.h"
+#include "ampi/type.h"
 
 /** Buffers of one side of an exchange, sent to or received from each rank. */
 struct tp_ampi_side {
@@ -72,9 +72,37 @@ tp_ampi_first_error(int first, int second)
 }
 
 /** Where the block of a rank begins, its number of elements, and their type. */
-char *tp_ampi_side_at(const struct tp_ampi_side *side, int rank);
-size_t tp_ampi_side_count(const struct tp_ampi_side *side, int rank);
-MPI_Datatype tp_ampi_side_type(const struct tp_ampi_side *side, int rank);
+static inline char *
+tp_ampi_side_at(const struct tp_ampi_side *side, int rank)
+{
+    const struct tp_ampi_type *type = tp_ampi_type_get(side->type);
+
+    if (side->types != NULL) {
+        return side->at +
+               (side->displs != NULL ? side->displs[rank] : side->addresses[rank]);
+    }
+    return side->at + (type->ub - type->lb) * (side->displs != NULL
+                                                   ? (MPI_Aint)side->displs[rank]
+                                                   : (MPI_Aint)side->count * rank);
+}
+static inline size_t
+tp_ampi_side_count(const struct tp_ampi_side *side, int rank)
+{
+    return side->counts != NULL ? (size_t)side->counts[rank] : side->count;
+}
+static inline MPI_Datatype
+tp_ampi_side_type(const struct tp_ampi_side *side, int rank)
+{
+    return side->types != NULL ? side->types[rank] : side->type;
+}
+/** The rank @p step further around the ring of a communicator, |step| < its size. */
+static inline int
+tp_ampi_around(const struct tp_ampi_comm *comm, int step)
+{
+    int rank = comm->rank + step; /* a division takes as long as 20 instructions */
+
+    return rank >= comm->size ? rank - comm->size : rank < 0 ? rank + comm->size : rank;
+}
 /** Waits for all requests, also after an error. @return the first error */
 int tp_ampi_wait_all(struct tp_ampi_request **requests, int count, int error);
 /** Memory for elements of a call. @return the address that stands for element 0; NULL: no

@@ -134,12 +134,15 @@ tp_ampi_heap_use(struct tp_ampi_heap *heap)
 static inline bool
 tp_ampi_is_device(const void *at)
 {
-    telpher_mem_info info = {.struct_size = sizeof(info)};
     struct tp_ampi_heap *heap = tp_ampi_heap_use(NULL);
-    telpher_status status = telpher_mem_query(tp_ampi.ctx, at, &info);
+    telpher_mem_info info; /* not initialised: every message asks */
+    telpher_status status;
 
+    info.struct_size = sizeof(info);
+    info.kind = TELPHER_MEM_HOST;
+    status = telpher_mem_query(tp_ampi.ctx, at, &info);
     (void)tp_ampi_heap_use(heap);
-    return status == TELPHER_OK && info.kind != TELPHER_MEM_HOST;
+    return info.kind != TELPHER_MEM_HOST && status == TELPHER_OK;
 }
 
 /** Copies between memories of any kinds; reports nothing. */

@@ -146,9 +146,12 @@ check_size(const telpher_context *ctx, uint32_t struct_size, size_t first)
 telpher_status
 telpher_mem_query(telpher_context *ctx, const void *ptr, telpher_mem_info *ret_info)
 {
-    telpher_status status = check_size(ctx, ret_info->struct_size, sizeof(*ret_info));
+    telpher_status status = TELPHER_OK;
 
-    return status == TELPHER_OK
+    if (tp_unlikely(ret_info->struct_size != sizeof(*ret_info))) {
+        status = check_size(ctx, ret_info->struct_size, sizeof(*ret_info));
+    }
+    return tp_likely(status == TELPHER_OK)
                ? tp_mems_query(tp_comm_context_mems(ctx), ptr, ret_info)
                : status;
 }

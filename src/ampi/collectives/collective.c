@@ -2,35 +2,12 @@
 /* Collective exchanges. MPI-3.1, chapter 5; trees and rings as in Thakur, Rabenseifner, Gropp 2005. */
 #include "ampi/collective.h"
 
+#include <string.h>
+
 #include "ampi/process.h"
-#include "ampi/type.h"
 #include "base/alloc.h"
 
-char *
-tp_ampi_side_at(const struct tp_ampi_side *side, int rank)
-{
-    const struct tp_ampi_type *type = tp_ampi_type_get(side->type);
-
-    if (side->types != NULL) {
-        return side->at +
-               (side->displs != NULL ? side->displs[rank] : side->addresses[rank]);
-    }
-    return side->at + (type->ub - type->lb) * (side->displs != NULL
-                                                   ? (MPI_Aint)side->displs[rank]
-                                                   : (MPI_Aint)side->count * rank);
-}
-
-size_t
-tp_ampi_side_count(const struct tp_ampi_side *side, int rank)
-{
-    return side->counts != NULL ? (size_t)side->counts[rank] : side->count;
-}
-
-MPI_Datatype
-tp_ampi_side_type(const struct tp_ampi_side *side, int rank)
-{
-    return side->types != NULL ? side->types[rank] : side->type;
-}
+enum { FEW = 32 /* ranks whose requests lie on the stack */ };
 
 int
 tp_ampi_copy(const void *from, size_t from_count, MPI_Datatype from_type, void *to,
@@ -68,13 +45,21 @@ tp_ampi_copy_in_call(const struct tp_ampi_call *call, const void *from,
                      size_t from_count, MPI_Datatype from_type, void *to,
                      size_t to_count, MPI_Datatype to_type)
 {
-    size_t own = tp_ampi_type_size(from_type) * from_count;
-    size_t wanted = tp_ampi_type_size(to_type) * to_count, len = TP_MIN(own, wanted);
+    const struct tp_ampi_type *one = tp_ampi_type_get(from_type);
+    const struct tp_ampi_type *other = tp_ampi_type_get(to_type);
+    size_t own = one->size * from_count;
+    size_t wanted = other->size * to_count, len = TP_MIN(own, wanted);
 
     if (own != wanted) {
         return tp_ampi_error(call->comm, MPI_ERR_TRUNCATE,
                              "%s: the rank sends %zu bytes to itself, and receives %zu",
                              call->name, own, wanted);
+    }
+    if (tp_likely(!call->device && one->dense && other->dense)) {
+        if (len != 0) {
+            memmove(to, from, len);
+        }
+        return MPI_SUCCESS;
     }
     if (!call->device) {
         return tp_ampi_copy(from, from_count, from_type, to, to_count, to_type);
@@ -103,8 +88,7 @@ start_all(const struct tp_ampi_call *call, const struct tp_ampi_side *side, bool
     int error = MPI_SUCCESS;
 
     for (int step = 1; step < comm->size && error == MPI_SUCCESS; step++) {
-        int peer = sends ? (comm->rank + step) % comm->size
-                         : (comm->rank - step + comm->size) % comm->size;
+        int peer = tp_ampi_around(comm, sends ? step : -step);
 
         error = sends ? tp_ampi_isend(call->comm, true, tp_ampi_side_at(side, peer),
                                       tp_ampi_side_count(side, peer),
@@ -145,10 +129,10 @@ tp_ampi_run_barrier(const struct tp_ampi_call *call)
     int error = MPI_SUCCESS;
 
     for (int step = 1; step < comm->size && error == MPI_SUCCESS; step *= 2) {
-        error = tp_ampi_sendrecv(
-            call->comm, true, NULL, 0, MPI_BYTE, (comm->rank + step) % comm->size,
-            call->tag, NULL, 0, MPI_BYTE, (comm->rank - step + comm->size) % comm->size,
-            call->tag, MPI_STATUS_IGNORE);
+        error =
+            tp_ampi_sendrecv(call->comm, true, NULL, 0, MPI_BYTE,
+                             tp_ampi_around(comm, step), call->tag, NULL, 0, MPI_BYTE,
+                             tp_ampi_around(comm, -step), call->tag, MPI_STATUS_IGNORE);
     }
     return error;
 }
@@ -159,7 +143,7 @@ tp_ampi_run_bcast(const struct tp_ampi_call *call)
 {
     const struct tp_ampi_comm *comm = call->comm;
     const struct tp_ampi_side *in = &call->in;
-    int self = (comm->rank - call->root + comm->size) % comm->size, step = 1;
+    int self = tp_ampi_around(comm, -call->root), step = 1;
     int error = MPI_SUCCESS;
     bool spoilt;
 
@@ -168,16 +152,14 @@ tp_ampi_run_bcast(const struct tp_ampi_call *call)
     }
     if (self != 0) {
         error = tp_ampi_recv(call->comm, true, in->at, in->count, in->type,
-                             (comm->rank - step + comm->size) % comm->size, call->tag,
-                             MPI_STATUS_IGNORE);
+                             tp_ampi_around(comm, -step), call->tag, MPI_STATUS_IGNORE);
     }
     spoilt = error != MPI_SUCCESS;
     for (step /= 2; step > 0 && tp_ampi_goes_on(error); step /= 2) {
         if (self + step < comm->size) {
             error = tp_ampi_first_error(
-                error,
-                tp_ampi_send(call->comm, true, in->at, spoilt ? 0 : in->count, in->type,
-                             (comm->rank + step) % comm->size, call->tag));
+                error, tp_ampi_send(call->comm, true, in->at, spoilt ? 0 : in->count,
+                                    in->type, tp_ampi_around(comm, step), call->tag));
         }
     }
     return error;
@@ -251,8 +233,8 @@ tp_ampi_run_allgather(const struct tp_ampi_call *call)
 {
     const struct tp_ampi_comm *comm = call->comm;
     const struct tp_ampi_side *in = &call->in;
-    int next = (comm->rank + 1) % comm->size, error = MPI_SUCCESS;
-    int before = (comm->rank - 1 + comm->size) % comm->size;
+    int next = tp_ampi_around(comm, 1), error = MPI_SUCCESS;
+    int before = tp_ampi_around(comm, -1);
     bool spoilt;
 
     if (call->out.at != MPI_IN_PLACE) {
@@ -262,8 +244,8 @@ tp_ampi_run_allgather(const struct tp_ampi_call *call)
     }
     spoilt = error != MPI_SUCCESS;
     for (int step = 0; step < comm->size - 1 && tp_ampi_goes_on(error); step++) {
-        int give = (comm->rank - step + comm->size) % comm->size;
-        int take = (comm->rank - step - 1 + comm->size) % comm->size;
+        int give = tp_ampi_around(comm, -step);
+        int take = tp_ampi_around(comm, -step - 1);
 
         int now = tp_ampi_sendrecv(call->comm, true, tp_ampi_side_at(in, give),
                                    spoilt ? 0 : tp_ampi_side_count(in, give), in->type,
@@ -314,15 +296,21 @@ int
 tp_ampi_run_alltoall(const struct tp_ampi_call *call)
 {
     const struct tp_ampi_comm *comm = call->comm;
-    struct tp_ampi_request **requests;
+    struct tp_ampi_request *few[2 * FEW], **requests = few;
     int error;
 
     if (call->out.at == MPI_IN_PLACE) {
         return alltoall_in_place(call);
     }
-    requests = take_requests(2 * comm->size);
-    if (requests == NULL) {
-        return MPI_ERR_NO_MEM;
+    if (comm->size > FEW) {
+        requests = take_requests(2 * comm->size);
+        if (requests == NULL) {
+            return MPI_ERR_NO_MEM;
+        }
+    } else {
+        for (int i = 0; i < 2 * comm->size; i++) {
+            few[i] = NULL;
+        }
     }
     error = start_all(call, &call->in, false, requests);
     if (error == MPI_SUCCESS) {
@@ -332,6 +320,8 @@ tp_ampi_run_alltoall(const struct tp_ampi_call *call)
         error = copy_block(call, &call->out, comm->rank, &call->in, comm->rank);
     }
     error = tp_ampi_wait_all(requests, 2 * comm->size, error);
-    tp_free(requests);
+    if (requests != few) {
+        tp_free(requests);
+    }
     return error;
 }

@@ -105,10 +105,10 @@ is_root(const struct tp_ampi_comm *comm, int root)
 static bool
 is_used(const struct tp_ampi_side *side, int ranks)
 {
-    bool used = false;
+    bool used = ranks > 0 && side->count > 0;
 
-    for (int i = 0; i < ranks; i++) {
-        used |= (side->counts != NULL ? (size_t)side->counts[i] : side->count) > 0;
+    for (int i = 0; side->counts != NULL && i < ranks; i++) {
+        used |= side->counts[i] > 0;
     }
     return used;
 }
@@ -117,8 +117,8 @@ is_used(const struct tp_ampi_side *side, int ranks)
 static bool
 is_missing(const struct tp_ampi_side *side, int ranks)
 {
-    return is_used(side, ranks) && side->types == NULL &&
-           tp_ampi_is_missing(side->at, side->type);
+    return tp_ampi_is_missing(side->at, side->type) && side->types == NULL &&
+           is_used(side, ranks);
 }
 
 /* Is what the rank sends where it receives, or, in a gather, where its own block goes? */
@@ -129,8 +129,9 @@ is_aliased(const struct tp_ampi_call *call, int out_ranks, int in_ranks)
     bool gathers =
         call->run == tp_ampi_run_gather || call->run == tp_ampi_run_allgather;
 
-    if (out->at != in->at && !(gathers && in_ranks > 0 &&
-                               out->at == tp_ampi_side_at(in, call->comm->rank))) {
+    if (tp_likely(out->at != in->at) &&
+        !(gathers && in_ranks > 0 &&
+          out->at == tp_ampi_side_at(in, call->comm->rank))) {
         return false;
     }
     return call->comm->local == NULL && out->at != NULL && is_used(in, in_ranks) &&

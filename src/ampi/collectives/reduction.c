@@ -133,17 +133,16 @@ static int
 reduce_to(const struct tp_ampi_call *call, struct tp_ampi_sum *sum, int top)
 {
     const struct tp_ampi_comm *comm = call->comm;
-    int self = (comm->rank - top + comm->size) % comm->size;
+    int self = tp_ampi_around(comm, -top);
 
     for (int step = 1; step < comm->size; step *= 2) {
         int error;
 
         if ((self & step) != 0) {
-            return tp_ampi_sum_send(call, sum,
-                                    (comm->rank - step + comm->size) % comm->size);
+            return tp_ampi_sum_send(call, sum, tp_ampi_around(comm, -step));
         }
         if (self + step < comm->size) {
-            error = tp_ampi_sum_recv(call, sum, (comm->rank + step) % comm->size);
+            error = tp_ampi_sum_recv(call, sum, tp_ampi_around(comm, step));
             if (error != MPI_SUCCESS) {
                 return error;
             }

@@ -178,6 +178,23 @@ TP_MPI_NAME(Recv);
 
 /* ---- non-blocking ---- */
 
+/* Only tp_ampi_wait() uses these requests, before the call that holds communicator and type
+ * ends: they need neither a handle nor references. */
+static int
+start_unnamed(enum tp_ampi_request_kind kind, struct tp_ampi_comm *comm,
+              bool collective, const void *buf, size_t count, MPI_Datatype type,
+              int peer, int tag, struct tp_ampi_request **ret)
+{
+    struct tp_ampi_request *req = tp_ampi_request_take(kind);
+
+    if (req == NULL) {
+        return MPI_ERR_NO_MEM;
+    }
+    tp_ampi_request_init(req, kind, comm, collective, buf, count, type, peer, tag);
+    *ret = req;
+    return tp_ampi_request_start(req);
+}
+
 int
 tp_ampi_isend(struct tp_ampi_comm *comm, bool collective, const void *buf, size_t count,
               MPI_Datatype type, int to, int tag, struct tp_ampi_request **ret)
@@ -188,21 +205,17 @@ tp_ampi_isend(struct tp_ampi_comm *comm, bool collective, const void *buf, size_
     if (tp_ampi_send_now(comm, collective, buf, count, type, to, tag, &error)) {
         return error;
     }
-    error = tp_ampi_request_make(TP_AMPI_SEND_REQUEST, comm, collective, buf, count,
-                                 type, to, tag, ret);
-    return error == MPI_SUCCESS ? tp_ampi_request_start(*ret) : error;
+    return start_unnamed(TP_AMPI_SEND_REQUEST, comm, collective, buf, count, type, to,
+                         tag, ret);
 }
 
 int
 tp_ampi_irecv(struct tp_ampi_comm *comm, bool collective, void *buf, size_t count,
               MPI_Datatype type, int from, int tag, struct tp_ampi_request **ret)
 {
-    int error;
-
     *ret = NULL;
-    error = tp_ampi_request_make(TP_AMPI_RECV_REQUEST, comm, collective, buf, count,
-                                 type, from, tag, ret);
-    return error == MPI_SUCCESS ? tp_ampi_request_start(*ret) : error;
+    return start_unnamed(TP_AMPI_RECV_REQUEST, comm, collective, buf, count, type, from,
+                         tag, ret);
 }
 
 int
@@ -367,7 +380,11 @@ tp_ampi_sendrecv(struct tp_ampi_comm *comm, bool collective, const void *sendbuf
 
     tp_ampi_request_init(&req, TP_AMPI_RECV_REQUEST, comm, collective, recvbuf,
                          recvcount, recvtype, from, recvtag);
-    (void)tp_ampi_request_start(&req);
+    if (tp_likely(from != MPI_PROC_NULL)) {
+        tp_ampi_post(&req);
+    } else {
+        (void)tp_ampi_request_start(&req);
+    }
     if (to != MPI_PROC_NULL) {
         error =
             tp_ampi_send(comm, collective, sendbuf, sendcount, sendtype, to, sendtag);

@@ -118,21 +118,13 @@ tp_mems_register(struct tp_mems *mems, uint32_t kind, void *object, size_t bytes
 /* ---- query
  * --------------------------------------------------------------------------- */
 
-telpher_status
-tp_mems_query(struct tp_mems *mems, const void *ptr, telpher_mem_info *ret_info)
+static telpher_status
+query_place(struct tp_mems *mems, const void *ptr, telpher_mem_info *ret_info)
 {
     struct tp_mem_place place;
     const struct tp_device_memory *hit;
     telpher_mem_info info = {.base = (void *)(uintptr_t)ptr};
 
-    if (tp_likely(tp_mems_is_plain(mems) && ret_info->struct_size == sizeof(info))) {
-        mems->stats.lookups++;
-        mems->stats.hits++;
-        ret_info->kind = TELPHER_MEM_HOST;
-        ret_info->base = info.base;
-        ret_info->bytes = 0;
-        return TELPHER_OK;
-    }
     (void)tp_mems_find(mems, ptr, 0, &place);
     info.kind = place.kind;
     hit = &mems->cache.entries[mems->cache.last];
@@ -143,6 +135,21 @@ tp_mems_query(struct tp_mems *mems, const void *ptr, telpher_mem_info *ret_info)
     }
     info.struct_size = TP_MIN(ret_info->struct_size, sizeof(info));
     memcpy(ret_info, &info, info.struct_size);
+    return TELPHER_OK;
+}
+
+telpher_status
+tp_mems_query(struct tp_mems *mems, const void *ptr, telpher_mem_info *ret_info)
+{
+    if (tp_unlikely(!tp_mems_is_plain(mems) ||
+                    ret_info->struct_size != sizeof(*ret_info))) {
+        return query_place(mems, ptr, ret_info);
+    }
+    mems->stats.lookups++;
+    mems->stats.hits++;
+    ret_info->kind = TELPHER_MEM_HOST;
+    ret_info->base = (void *)(uintptr_t)ptr;
+    ret_info->bytes = 0;
     return TELPHER_OK;
 }
 

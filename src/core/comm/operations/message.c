@@ -121,6 +121,14 @@ incoming_create(const struct tp_comm_unexpected *msg, size_t params_len)
     return in;
 }
 
+/* A message without buffers, whose fields are valid. */
+static inline bool
+is_plain(const struct tp_comm_header *header)
+{
+    return header->b == 0 && header->how == TP_COMM_EAGER &&
+           header->small < TELPHER_HANDLERS;
+}
+
 /* Reads the lengths. @return [bytes] of the inline buffers, or SIZE_MAX if the
  * header contradicts the received length. */
 static size_t
@@ -264,7 +272,11 @@ enter_now(telpher_context *ctx, const struct tp_comm_unexpected *msg)
                        .params_len = (size_t)msg->header.len};
 
     if (!is_aligned(msg)) {
-        memcpy(aligned, msg->data, arg.params_len);
+        if (arg.params_len == 24) { /* an MPI message of 8 bytes: without a call */
+            memcpy(aligned, msg->data, 24);
+        } else {
+            memcpy(aligned, msg->data, arg.params_len);
+        }
         arg.params = aligned;
     }
     call(ctx, ctx->handlers[arg.handler].entry, &arg);
@@ -296,7 +308,7 @@ telpher_status
 tp_comm_message_on_message(telpher_context *ctx, struct tp_comm_unexpected *msg)
 {
     uint64_t lens[TELPHER_MSG_BUFFERS];
-    size_t eager_len = read_lens(msg, lens);
+    size_t eager_len = tp_likely(is_plain(&msg->header)) ? 0 : read_lens(msg, lens);
     const struct tp_comm_handler *h;
     bool waits;
 

@@ -121,23 +121,14 @@ free_head(void *user, telpher_status status, size_t len)
 
 /* The scratch memory is reused at once, so a head that cannot be sent now is copied. */
 static telpher_status
-send_head(struct tp_comm_peer *peer, const struct tp_comm_header *header,
+keep_head(struct tp_comm_peer *peer, const struct tp_comm_header *header,
           const void *data, size_t len)
 {
     struct tp_comm_done done = {.fn = free_head};
-    struct tp_net *net = peer->net;
-    struct tp_comm_header h = *header;
-    telpher_status status = TELPHER_ERR_AGAIN;
-    struct kept_head *kept;
+    struct kept_head *kept =
+        tp_comm_block_take(peer->ctx, sizeof(*kept) + len, "message");
+    telpher_status status;
 
-    h.len = len;
-    if (tp_list_is_empty(&peer->pending)) {
-        status = net->ops->send(net, peer->rank, &h, sizeof(h), data, len);
-    }
-    if (status != TELPHER_ERR_AGAIN) {
-        return status;
-    }
-    kept = tp_comm_block_take(peer->ctx, sizeof(*kept) + len, "message");
     if (kept == NULL) {
         return TELPHER_ERR_NO_MEMORY;
     }
@@ -146,11 +137,27 @@ send_head(struct tp_comm_peer *peer, const struct tp_comm_header *header,
         memcpy(kept->bytes, data, len);
     }
     done.user = kept;
-    status = tp_comm_send(peer, &h, kept->bytes, len, NULL, &done, NULL);
+    status = tp_comm_send(peer, header, kept->bytes, len, NULL, &done, NULL);
     if (status != TELPHER_IN_PROGRESS) {
         tp_comm_block_give(peer->ctx, kept);
     }
     return status < 0 ? status : TELPHER_OK;
+}
+
+/* Sets the header's length. */
+static inline telpher_status
+send_head(struct tp_comm_peer *peer, struct tp_comm_header *header, const void *data,
+          size_t len)
+{
+    struct tp_net *net = peer->net;
+    telpher_status status = TELPHER_ERR_AGAIN;
+
+    header->len = len;
+    if (tp_likely(tp_list_is_empty(&peer->pending))) {
+        status = net->ops->send(net, peer->rank, header, sizeof(*header), data, len);
+    }
+    return tp_likely(status != TELPHER_ERR_AGAIN) ? status
+                                                  : keep_head(peer, header, data, len);
 }
 
 static telpher_status
@@ -213,7 +220,7 @@ send_failed(const telpher_context *ctx, telpher_status status, uint32_t rank,
                           "sending a message to handler %u of rank %u", handler, rank);
 }
 
-static telpher_status
+static inline telpher_status
 check_message(const struct tp_comm_peer *peer, uint32_t handler, size_t params_len,
               size_t buffer_count)
 {
@@ -242,9 +249,10 @@ check_message(const struct tp_comm_peer *peer, uint32_t handler, size_t params_l
 }
 
 static telpher_status
-send_message(struct tp_comm_peer *peer, uint32_t handler, const void *params,
-             size_t params_len, const telpher_msg_buffer *buffers, size_t buffer_count,
-             const telpher_xfer_params *xfer, telpher_request **ret_req)
+send_with_buffers(struct tp_comm_peer *peer, uint32_t handler, const void *params,
+                  size_t params_len, const telpher_msg_buffer *buffers,
+                  size_t buffer_count, const telpher_xfer_params *xfer,
+                  telpher_request **ret_req)
 {
     telpher_context *ctx = peer->ctx;
     struct tp_comm_header h = {.kind = TP_COMM_MESSAGE, .small = (uint16_t)handler};
@@ -252,9 +260,6 @@ send_message(struct tp_comm_peer *peer, uint32_t handler, const void *params,
     telpher_status status;
     bool eager;
 
-    if (buffer_count == 0) {
-        return send_head(peer, &h, params, params_len);
-    }
     status = tp_comm_done_init(ctx, &done, xfer, ret_req);
     if (status != TELPHER_OK) {
         return status;
@@ -274,8 +279,9 @@ telpher_msg_send(telpher_context *ctx, uint32_t rank, uint32_t handler,
                  const telpher_msg_buffer *buffers, size_t buffer_count,
                  const telpher_xfer_params *xfer, telpher_request **ret_req)
 {
+    struct tp_comm_header plain = {.kind = TP_COMM_MESSAGE, .small = (uint16_t)handler};
     telpher_status status;
-    struct tp_comm_peer *peer = tp_comm_peer_get(ctx, rank, &status);
+    struct tp_comm_peer *peer = tp_comm_peer_find(ctx, rank, &status);
     const struct tp_comm_handler *h;
 
     if (peer == NULL || peer->status != TELPHER_OK) {
@@ -290,8 +296,10 @@ telpher_msg_send(telpher_context *ctx, uint32_t rank, uint32_t handler,
     if (h->credits != 0 && h->flows[rank].in_flight >= h->credits) {
         return TELPHER_ERR_AGAIN;
     }
-    status = send_message(peer, handler, params, params_len, buffers, buffer_count,
-                          xfer, ret_req);
+    status = tp_likely(buffer_count == 0)
+                 ? send_head(peer, &plain, params, params_len)
+                 : send_with_buffers(peer, handler, params, params_len, buffers,
+                                     buffer_count, xfer, ret_req);
     if (tp_unlikely(status < 0)) {
         return send_failed(ctx, status, rank, handler);
     }
