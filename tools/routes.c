@@ -11,6 +11,9 @@
 
 #include "build_config.h"
 
+/* Once is enough: each question tries the pairs that were not tried, and may say more. */
+enum { TEXT_MAX = 256 * 1024 /* [bytes] of a line for each pair of servers */ };
+
 typedef int32_t (*platforms_fn)(uint32_t count, struct _cl_platform_id **platforms,
                                 uint32_t *ret_count);
 typedef void *(*lookup_fn)(struct _cl_platform_id *platform, const char *name);
@@ -78,18 +81,12 @@ print_routes(const struct addresses *list)
     struct _cl_platform_id *platform;
     telpher_opencl_routes_fn routes =
         set_servers(list) ? find_function(&platform) : NULL;
+    char *text = malloc(TEXT_MAX);
     int32_t err = -1;
-    size_t size = 0;
-    char *text = NULL;
 
     if (routes == NULL) {
         printf("    not known: no OpenCL library, or no device\n");
-        return;
-    }
-    err = routes(platform, 0, NULL, &size);
-    text = err == 0 ? malloc(size) : NULL;
-    err = text == NULL ? err : routes(platform, size, text, NULL);
-    if (text != NULL && err == 0) {
+    } else if (text != NULL && (err = routes(platform, TEXT_MAX, text, NULL)) == 0) {
         print_lines(text);
     } else {
         printf("    not known: OpenCL error %d\n", (int)err);
