@@ -244,12 +244,28 @@ def free_port():
         return s.getsockname()[1]
 
 
-def listens(port):
+def has_listener(pid, port):
+    with open("/proc/net/tcp", encoding="ascii") as table:
+        rows = [line.split() for line in table]
+    inodes = {f"socket:[{row[9]}]" for row in rows if row[1].endswith(f":{port:04X}") and row[3] == "0A"}
     try:
-        socket.create_connection(("127.0.0.1", port)).close()
-    except OSError:
+        return any(os.readlink(entry.path) in inodes for entry in os.scandir(f"/proc/{pid}/fd"))
+    except OSError: # it has ended, or has closed one meanwhile
         return False
-    return True
+
+
+def start_on_port(command_of, folder, driver_folder, **options):
+    """A telpherd with a cookie in @p folder; @p command_of(port) gives its command. If another program has taken the port meanwhile, it gets
+    another one. @return (process, port)"""
+    environment = {**os.environ, "OCL_ICD_VENDORS": driver_folder, "TELPHER_COOKIE": f"{folder}/cookie"}
+    for _ in range(5):
+        port = free_port()
+        process = subprocess.Popen(command_of(port), stdin=subprocess.DEVNULL, env=environment, **options) # pylint: disable=consider-using-with
+        LIVE.append(process)
+        until(lambda: process.poll() is not None or has_listener(process.pid, port), "the server listens")
+        if process.returncode is None:
+            return process, port
+    raise AssertionError(f"telpherd ends with {process.returncode}")
 
 
 def listening_server(**environment):

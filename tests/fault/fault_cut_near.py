@@ -14,7 +14,7 @@ import tempfile
 import time
 import unittest
 
-from fault import LIMIT_S, TELPHERD, children, free_port, listens, until
+from fault import LIMIT_S, TELPHERD, children, start_on_port, until
 from fault_cut import AT_ONCE, CUTS, DONE, DRIVER_FOLDER, EVERY, FEW, RUN_S, WITNESS, name_of, places, read_done, write_files
 from forwarder import TO_CLIENT, TO_SERVER, Cut, Forwarder, boundaries
 
@@ -34,16 +34,12 @@ class Servers:
     def __init__(self, folder, tls):
         self.scheme = "tls" if tls else "tcp"
         security = ["--tls-psk", f"{folder}/key"] if tls else ["--cookie", f"{folder}/cookie"]
-        self.ports = [free_port() for _ in range(2)]
         self.environment = {**os.environ, "TELPHER_ON_LOSS": "wait", "OCL_ICD_VENDORS": folder, "TELPHER_CONNECT_TIMEOUT": "20s",
                             "TELPHER_COOKIE": f"{folder}/cookie", **({"TELPHER_TLS_PSK": f"{folder}/key"} if tls else {})}
-        self.processes = []
-        for port in self.ports:
-            self.processes.append(subprocess.Popen(
-                [TELPHERD, "--socket", "none", "--log", "error", *security, "--listen", f"{self.scheme}://{LOCALHOST}:{port}",
-                 "--peer-address", f"{self.scheme}://{LOCALHOST}:{port}", "--max-user-sessions", "4096"], stdin=subprocess.DEVNULL,
-                env={**os.environ, "OCL_ICD_VENDORS": DRIVER_FOLDER, "TELPHER_COOKIE": f"{folder}/cookie"}))
-            until(lambda: listens(port), "the server listens")
+        started = [start_on_port(lambda port: [
+            TELPHERD, "--socket", "none", "--log", "error", *security, "--listen", f"{self.scheme}://{LOCALHOST}:{port}",
+            "--peer-address", f"{self.scheme}://{LOCALHOST}:{port}", "--max-user-sessions", "4096"], folder, DRIVER_FOLDER) for _ in range(2)]
+        self.processes, self.ports = [process for process, _ in started], [port for _, port in started]
 
     def addresses(self, port):
         return f"{self.scheme}://{LOCALHOST}:{port},{self.scheme}://{LOCALHOST}:{self.ports[1]}"

@@ -12,7 +12,7 @@ import subprocess
 import tempfile
 import unittest
 
-from fault import LIMIT_S, TELPHERD, free_port, listens, until
+from fault import LIMIT_S, TELPHERD, start_on_port, until
 from fault_cut import AT_ONCE, CUTS, DONE, DRIVER_FOLDER, RUN_S, WITNESS, name_of, read, read_done, write_files
 from forwarder import TO_CLIENT, TO_SERVER, Cut, Forwarder
 
@@ -28,18 +28,12 @@ class Servers:
     def __init__(self, folder, forwarder, tls):
         self.scheme = "tls://" if tls else "tcp://"
         security = ["--tls-psk", f"{folder}/key"] if tls else ["--cookie", f"{folder}/cookie"]
-        self.ports, self.processes = [], []
-        for i in range(2):
-            port = free_port()
-            peer = f"{self.scheme}127.0.0.1:{forwarder.port}" if i == 1 else "127.0.0.1:1"
-            if i == 1:
-                forwarder.target = "127.0.0.1", port
-            self.ports.append(port)
-            self.processes.append(subprocess.Popen(
-                [TELPHERD, "--socket", "none", "--log", "error", *security, "--listen", f"{self.scheme}127.0.0.1:{port}",
-                 "--peer-address", peer], stdin=subprocess.DEVNULL,
-                env={**os.environ, "OCL_ICD_VENDORS": DRIVER_FOLDER, "TELPHER_COOKIE": f"{folder}/cookie"}))
-            until(lambda: listens(port), "the server listens")
+        peers = "127.0.0.1:1", f"{self.scheme}127.0.0.1:{forwarder.port}"
+        started = [start_on_port(lambda port, peer=peer: [
+            TELPHERD, "--socket", "none", "--log", "error", *security, "--listen", f"{self.scheme}127.0.0.1:{port}", "--peer-address", peer],
+            folder, DRIVER_FOLDER) for peer in peers]
+        self.processes, self.ports = [process for process, _ in started], [port for _, port in started]
+        forwarder.target = "127.0.0.1", self.ports[1]
 
     def addresses(self):
         return ",".join(f"{self.scheme}127.0.0.1:{port}" for port in self.ports)

@@ -16,7 +16,7 @@ import threading
 import time
 import unittest
 
-from fault import LIMIT_S, REPORT, TELPHERD, TYPES, Client, children, free_port, listens, until
+from fault import LIMIT_S, REPORT, TELPHERD, TYPES, Client, children, start_on_port, until
 from fault_cut import DRIVER_FOLDER, read, write_files
 from fault_cut_peer import PREFACE, PREFACE_REPLY
 from forwarder import TO_CLIENT, TO_SERVER, Forwarder
@@ -144,17 +144,14 @@ class Scene:
         self.moment = Moment(step, self.act)
         self.forwarders = {name: StepForwarder(name != "peer", self.moment if STEPS[step][0] == name else None)
                            for name in ("client-first", "client-second", "peer")}
-        self.brokers, ports = [], [free_port() for _ in range(3)]
+        self.log = open(f"{folder}/log", "w", encoding="utf-8")
+        started = [start_on_port(lambda port, peer=peer: [
+            TELPHERD, "--socket", "none", "--log", "error", "--cookie", f"{folder}/cookie", "--listen", f"tcp://127.0.0.1:{port}",
+            "--peer-address", f"127.0.0.1:{peer or port}", "--peer-silence", f"{PEER_SILENCE_S}s", "--peer-timeout", "10s"],
+            folder, DRIVER_FOLDER, stderr=self.log) for peer in (self.forwarders["peer"].port, None, None)]
+        self.brokers, ports = [broker for broker, _ in started], [port for _, port in started]
         self.forwarders["client-first"].target = self.forwarders["peer"].target = "127.0.0.1", ports[0]
         self.forwarders["client-second"].target = "127.0.0.1", ports[1]
-        self.log = open(f"{folder}/log", "w", encoding="utf-8")
-        for i, port in enumerate(ports):
-            peer = self.forwarders["peer"].port if i == 0 else port
-            self.brokers.append(subprocess.Popen(
-                [TELPHERD, "--socket", "none", "--log", "error", "--cookie", f"{folder}/cookie", "--listen", f"tcp://127.0.0.1:{port}",
-                 "--peer-address", f"127.0.0.1:{peer}", "--peer-silence", f"{PEER_SILENCE_S}s", "--peer-timeout", "10s"], stdin=subprocess.DEVNULL,
-                stderr=self.log, env={**os.environ, "OCL_ICD_VENDORS": DRIVER_FOLDER, "TELPHER_COOKIE": f"{folder}/cookie"}))
-            until(lambda: listens(port), "the server listens")
         addresses = [self.forwarders["client-first"].port, self.forwarders["client-second"].port, ports[2]]
         Client.program = STEPS_CLIENT
         self.client = Client(folder, ",".join(f"tcp://127.0.0.1:{port}" for port in addresses), TELPHER_COOKIE=f"{folder}/cookie",
