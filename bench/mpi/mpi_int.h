@@ -16,10 +16,9 @@
  * one uses: content is lost, or the process ends. */
 #if MPI_VERSION >= 4 || defined(TELPHER_AMPI)
 #define BENCH_MPI_PARTITIONED 1
-#endif
-#if defined(MPICH_NUMVERSION) && MPICH_NUMVERSION < 40100000
-#elif MPI_VERSION >= 4 || defined(TELPHER_AMPI)
+#if !defined(MPICH_NUMVERSION) || MPICH_NUMVERSION >= 40100000
 #define BENCH_MPI_INIT(name) MPI_##name##_init
+#endif
 #elif defined(OMPI_HAVE_MPI_EXT_PCOLLREQ)
 #define BENCH_MPI_INIT(name) MPIX_##name##_init
 #endif
