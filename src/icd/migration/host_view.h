@@ -8,7 +8,7 @@
 /** Gives an allocation a view. Its memory is a mapping of @p fd, which is borrowed.
  *  @return OK, NO_MEMORY, or why faults cannot be caught */
 telpher_status tp_icd_view_create(struct _cl_mem *mem, int fd);
-/** Before the memory is unmapped. */
+/** Ends a view. Call it before the memory is unmapped. */
 void tp_icd_view_destroy(struct _cl_mem *mem);
 
 /**

@@ -105,7 +105,8 @@ read_number(const char *path)
     return number;
 }
 
-/* Linking a file that is complete decides between processes that begin at the same time. */
+/* Gives a folder its number. Processes may do so at the same time: link() lets one of them win,
+ * and its file is complete. */
 static void
 mark(const char *folder, const char *path)
 {
