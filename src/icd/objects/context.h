@@ -67,7 +67,7 @@ struct _cl_command_queue {
         read_seq; /**< the last command that puts content into the program's memory */
     bool has_followed; /**< a command has waited for an event of another queue */
     uint64_t done_seq; /**< highest seq that DONE was received for */
-    uint64_t work_seq; /**< DONE of this seq comes after all but early writes */
+    uint64_t work_seq; /**< seq of the last command that is no early write */
     uint64_t
         gated_seq; /**< the last command that waits for more than the queue's order */
     bool busy; /**< a frame was appended since the last finish began */

@@ -70,7 +70,7 @@ chosen_range(void)
     return chosen.from != 0 ? &chosen : NULL;
 }
 
-/** Chooses where in a range to go on. */
+/** Chooses a random first address in a range. */
 static uint64_t
 start_in(const struct range *range)
 {

@@ -50,7 +50,7 @@ uint64_t tp_mdr_next_generation(const struct tp_mdr_found *found, uint32_t count
 /** The first process that has a part. @return count: none has */
 uint32_t tp_mdr_holder_of(const struct tp_mdr_found *found, uint32_t count,
                           uint64_t generation, uint32_t part);
-/** Whether each part is somewhere. */
+/** True if each part is in the folder of some process. */
 bool tp_mdr_is_whole(const struct tp_mdr_found *found, uint32_t count,
                      uint64_t generation, uint32_t parts);
 /** The next process whose folder is another one than that of @p rank. @return rank: there is none */
