@@ -283,9 +283,7 @@ exec_here(const struct launch_options *o, long rank, char **program, char *varia
                 strerror(errno));
         _exit(EXIT_CANNOT_RUN);
     }
-    execvp(program[0], program);
-    fprintf(stderr, "telpher: running %s: %s\n", program[0], strerror(errno));
-    _exit(errno == ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT_RUN);
+    become_program(program);
 }
 
 /** Copies lines from @p fd to standard output, each with its rank in front. */

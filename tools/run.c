@@ -148,14 +148,6 @@ set_signals(void)
     sigaction(SIGQUIT, &ignore, NULL);
 }
 
-static void
-exec_program(char **argv)
-{
-    execvp(argv[0], argv);
-    fprintf(stderr, "telpher: running %s: %s\n", argv[0], strerror(errno));
-    _exit(errno == ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT_RUN);
-}
-
 /** Devices of one server; if there are none @p why says so, in one line. */
 static unsigned
 count_devices(const char *address, char *why, size_t cap)
@@ -210,7 +202,7 @@ run_program(char **argv, const char *servers)
         return failure("cannot start %s (fork): %s", argv[0], strerror(errno));
     }
     if (pid == 0) {
-        exec_program(argv);
+        become_program(argv);
     }
     child_pid = pid;
     set_signals();

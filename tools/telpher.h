@@ -31,6 +31,8 @@ int command_script(int argc, char **argv);
 
 /** Says what failed on stderr. @return EXIT_FAILURE. */
 int failure(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+/** Executes @p argv; ends this process with what a shell exits with where that fails. */
+void become_program(char **argv) __attribute__((noreturn));
 /** "12.3 us", "4.56 ms": writes into @p dst, returns it. */
 const char *duration_text(char *dst, size_t cap, double ns);
 /** "512 B", "1.5 GiB": writes into @p dst, returns it. */

@@ -57,6 +57,7 @@ expect run-signal 143 '' "$telpher" run -- sh -c 'kill -TERM $$'
 expect run-not-found 127 'No such file' "$telpher" run -- "$work/none"
 touch "$work/plain"
 expect run-not-executable 126 'Permission denied' "$telpher" run -- "$work/plain"
+expect run-folder 126 'it is a folder' "$telpher" run -- "$work"
 expect run-environment 0 '^unix:|^/.*telpherd.sock' "$telpher" run -- sh -c 'echo "$TELPHER_SERVERS"'
 expect devices-svm 0 'shared virtual memory: ' "$telpher" run -- "$telpher" devices -v -t 30s
 expect run-devices 0 '^ +0 ' "$telpher" run -- "$telpher" devices -t 30s

@@ -2,12 +2,14 @@
 /* Words and numbers for people: messages, durations, sizes, lists of servers, places. */
 #include "telpher.h"
 
+#include <errno.h>
 #include <libgen.h>
 #include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 int
@@ -21,6 +23,22 @@ failure(const char *fmt, ...)
     fputc('\n', stderr);
     va_end(args);
     return EXIT_FAILURE;
+}
+
+void
+become_program(char **argv)
+{
+    struct stat file;
+    int error;
+
+    execvp(argv[0], argv);
+    error = errno;
+    if (stat(argv[0], &file) == 0 && S_ISDIR(file.st_mode)) {
+        failure("running %s: it is a folder; name a program in it", argv[0]);
+    } else {
+        failure("running %s: %s", argv[0], strerror(error));
+    }
+    _exit(error == ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT_RUN);
 }
 
 const char *

@@ -67,7 +67,7 @@ def request(path, line):
             while len(data) <= ANSWER_MAX and (more := s.recv(65536)):
                 data += more
     except OSError as error:
-        raise Failed(f"cannot ask telpherd at {path}: {error}; start telpherd with --control PATH and "
+        raise Failed(f"cannot ask telpherd at {path}: {error.strerror or error}; start telpherd with --control PATH and "
                      "give the same --control PATH here") from None
     text = data.decode("utf-8", "replace")
     lines = ["".join(c if c.isprintable() or c == "\t" else "?" for c in line) for line in text.split("\n")]
@@ -221,7 +221,8 @@ def print_once(servers, key, interval, as_json):
         print(json.dumps([{"server": s.path, "devices": s.devices, "error": s.error,
                            "sessions": [row for row in rows if row["server"] == s.path]} for s in servers], indent=1))
     else:
-        print("\n".join([*map(server_line, servers), table_line(), *map(table_line, rows)]))
+        table = [table_line(), *map(table_line, rows)] if any(not s.error for s in servers) else []
+        print("\n".join([*map(server_line, servers), *table]))
     return 1 if any(server.error for server in servers) else 0
 
 

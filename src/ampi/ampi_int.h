@@ -130,7 +130,9 @@ struct tp_ampi_comm {
     struct tp_ampi_attribute *attributes;
     struct tp_ampi_info *info; /**< hints, NULL: none */
     void *topology; /**< NULL: none */
-    uint32_t duplicates, duplicated; /**< started; ended, of an intercommunicator */
+    uint32_t
+        duplicates; /**< calls of MPI_Comm_dup() of an intercommunicator: started */
+    uint32_t duplicated; /**< of them, ended */
     uint32_t collectives[2]; /**< calls, blocking and others: tags of their messages */
 };
 

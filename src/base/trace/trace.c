@@ -211,15 +211,39 @@ tp_trace_start(const char *path, size_t record_count, struct tp_error *err)
     return status;
 }
 
+/* TELPHER_TRACE_RECORDS, if it is set. */
+static telpher_status
+read_record_count(uint64_t *count, struct tp_error *err)
+{
+    const char *text = tp_settings_get("TRACE_RECORDS");
+
+    for (size_t i = 0; text != NULL && i < tp_settings_entry_count; i++) {
+        const struct tp_config_entry *entry = &tp_settings_entries[i];
+
+        if (strcmp(entry->name, "TRACE_RECORDS") == 0) {
+            return entry->parser->parse(entry, text, count, err);
+        }
+    }
+    return TELPHER_OK;
+}
+
 void
 tp_trace_start_env(void)
 {
     /* Not for a set-user-id program: its user must not make it write files. */
     const char *path = tp_settings_get("TRACE");
     struct tp_error err = {0};
+    uint64_t count = 0;
+    telpher_status status;
 
-    if (path != NULL && path[0] != '\0' &&
-        tp_trace_start(path, 0, &err) != TELPHER_OK) {
+    if (path == NULL || path[0] == '\0') {
+        return;
+    }
+    status = read_record_count(&count, &err);
+    if (status != TELPHER_OK) {
+        tp_warn("base", "TELPHER_TRACE_RECORDS is ignored: %s", tp_error_text(&err));
+    }
+    if (tp_trace_start(path, count, &err) != TELPHER_OK) {
         tp_warn("base", "TELPHER_TRACE is ignored: %s", tp_error_text(&err));
     }
 }

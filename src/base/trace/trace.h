@@ -93,7 +93,8 @@ void tp_trace_record(char phase, const char *category, const char *name, tp_ns s
 telpher_status tp_trace_start(const char *path, size_t record_count,
                               struct tp_error *err);
 
-/** tp_trace_start() with TELPHER_TRACE, if set; a failure gives one warning, no more. */
+/** tp_trace_start() with TELPHER_TRACE, if set, and TELPHER_TRACE_RECORDS; a failure gives
+ *  one warning, no more. */
 void tp_trace_start_env(void);
 
 /** Calls this process @p name in the trace; copied, cut at 31 characters. */

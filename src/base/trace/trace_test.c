@@ -137,6 +137,26 @@ full_ring_keeps_the_newest_and_tells(void **state)
     free(text);
 }
 
+static void
+environment_sets_path_and_records(void **state)
+{
+    char *text;
+
+    (void)state;
+    setenv("TELPHER_TRACE", path, 1);
+    setenv("TELPHER_TRACE_RECORDS", "16", 1);
+    tp_trace_start_env();
+    for (int i = 0; i < 20; i++) {
+        tp_trace_instant("test", "step", TP_ARG("i", i));
+    }
+    assert_int_equal(tp_trace_stop(NULL), TELPHER_OK);
+    text = read_trace();
+    assert_int_equal(count(text, "\"name\":\"step\""), 16);
+    free(text);
+    unsetenv("TELPHER_TRACE");
+    unsetenv("TELPHER_TRACE_RECORDS");
+}
+
 static void *
 record_much(void *arg)
 {
@@ -268,6 +288,8 @@ main(void)
         cmocka_unit_test_setup_teardown(every_kind_of_record_is_written, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(full_ring_keeps_the_newest_and_tells, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(environment_sets_path_and_records, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(threads_record_while_others_flush, set_up,
                                         tear_down),

@@ -63,7 +63,8 @@ request_crash_report(const struct tp_icd_session *session, struct last_words *wo
     struct tp_stream *stream;
 
     if (tp_client_connect(&params, &stream, NULL, NULL) != TELPHER_OK) {
-        snprintf(words->text, sizeof(words->text), "the server does not answer");
+        snprintf(words->text, sizeof(words->text),
+                 "the server takes no new connection");
         return;
     }
     deadline = tp_clock_deadline(WORDS_MS * TP_CLOCK_MS);
