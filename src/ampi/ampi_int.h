@@ -199,6 +199,7 @@ struct tp_ampi_rank {
         *fortran; /**< where its copy has MPI_BOTTOM of Fortran, NULL: not known */
     struct tp_light *light; /**< of its main function; NULL: the process's thread */
     uint32_t collectives; /**< of it that run on light threads */
+    uint8_t urgency; /**< the more, the fewer messages between it and another process */
     int optind, opterr, optopt; /**< of libc, which all ranks share */
     char *optarg;
     /* the rest is of ranks that may move: move/ */

@@ -110,10 +110,26 @@ pass_lock(bool idle)
 /* ---- light threads ---- */
 
 void
+tp_ampi_learn_urgency(struct tp_ampi_rank *rank)
+{
+    const struct tp_light *sender = tp_ampi.lights.current;
+    const struct tp_ampi_rank *from = sender != NULL ? sender->owner : NULL;
+    unsigned urgency = from == NULL        ? TP_AMPI_URGENCY - 1
+                       : from->urgency > 0 ? from->urgency - 1
+                                           : 0;
+
+    rank->urgency = (uint8_t)TP_MAX(rank->urgency, urgency);
+}
+
+void
 tp_ampi_wake(struct tp_light *light)
 {
-    if (tp_ampi.arriving) {
-        tp_list_push_back(&tp_ampi.urgent, &light->link);
+    const struct tp_ampi_rank *rank = light->owner;
+    unsigned urgency = tp_ampi.lights.current == NULL ? TP_AMPI_URGENCY : rank->urgency;
+
+    if (urgency > 0) {
+        tp_list_push_back(&tp_ampi.urgent[urgency - 1], &light->link);
+        tp_ampi.urgent_count++;
     } else {
         tp_lights_wake(&tp_ampi.lights, light);
     }
@@ -122,24 +138,35 @@ tp_ampi_wake(struct tp_light *light)
 static bool
 any_ready(void)
 {
-    return !tp_list_is_empty(&tp_ampi.lights.ready) ||
-           !tp_list_is_empty(&tp_ampi.urgent);
+    return tp_ampi.urgent_count > 0 || !tp_list_is_empty(&tp_ampi.lights.ready);
 }
 
-/* Runs light threads until the network has its turn. Those that messages of other processes woke
- * go first, since other processes wait for them, but not all the time. */
+/* Runs the first of the most urgent light threads. */
+static void
+run_urgent(void)
+{
+    unsigned urgency = TP_AMPI_URGENCY;
+    struct tp_list *link;
+
+    while ((link = tp_list_first(&tp_ampi.urgent[urgency - 1])) == NULL) {
+        urgency--;
+    }
+    tp_ampi.urgent_count--;
+    tp_lights_resume(&tp_ampi.lights, tp_list_entry(link, struct tp_light, link));
+}
+
+/* Runs light threads until the network has its turn, urgent ones three times of four. */
 static void
 run_lights(void)
 {
+    static unsigned picks;
     tp_ns start = tp_clock_ns();
 
     for (unsigned i = 0; i < LIGHTS && any_ready(); i++) {
-        bool urgent = i % 4 != 3 || tp_list_is_empty(&tp_ampi.lights.ready);
+        bool urgent = ++picks % 4 != 0 || tp_list_is_empty(&tp_ampi.lights.ready);
 
-        if (urgent && !tp_list_is_empty(&tp_ampi.urgent)) {
-            tp_lights_resume(
-                &tp_ampi.lights,
-                tp_list_entry(tp_list_first(&tp_ampi.urgent), struct tp_light, link));
+        if (urgent && tp_ampi.urgent_count > 0) {
+            run_urgent();
         } else {
             (void)tp_lights_run(&tp_ampi.lights);
         }
@@ -150,18 +177,6 @@ run_lights(void)
     if (!tp_list_is_empty(&tp_ampi.starved)) {
         tp_ampi_lights_feed();
     }
-}
-
-/* Messages arrive while other light threads are ready. */
-static unsigned
-take_arrivals(void)
-{
-    unsigned count;
-
-    tp_ampi.arriving = true;
-    count = telpher_progress(tp_ampi.ctx);
-    tp_ampi.arriving = false;
-    return count;
 }
 
 /* Sleeps for the job's own context; the others have none that wakes this process. */
@@ -193,9 +208,9 @@ tp_ampi_turn(bool may_sleep)
         ran |= tp_ampi_bridges_progress();
     }
     if (tp_unlikely(tp_ampi.multiple)) {
-        pass_lock(take_arrivals() == 0 && !ran && may_sleep);
+        pass_lock(telpher_progress(tp_ampi.ctx) == 0 && !ran && may_sleep);
     } else if (ran || !may_sleep || any_ready()) {
-        (void)take_arrivals();
+        (void)telpher_progress(tp_ampi.ctx);
     } else if (poll()) {
         return;
     } else if (!tp_list_is_empty(&tp_ampi.bridges)) {
@@ -475,7 +490,9 @@ make_ranks(void)
     if (!tp_ampi_ends_add(tp_ampi.ctx) || !init_ranks()) {
         return false;
     }
-    tp_list_init(&tp_ampi.urgent);
+    for (size_t i = 0; i < TP_AMPI_URGENCY; i++) {
+        tp_list_init(&tp_ampi.urgent[i]);
+    }
     tp_list_init(&tp_ampi.bridges);
     tp_list_init(&tp_ampi.starved);
     tp_list_init(&tp_ampi.sending);

@@ -18,6 +18,7 @@ enum {
     TP_AMPI_HANDLER = TELPHER_HANDLERS - 10, /**< of all our messages */
     TP_AMPI_IDLE_NS = 100000000, /**< sleep of a process without work */
     TP_AMPI_OUT_BYTES = 16 << 10, /**< envelope and data of an eager message, at most */
+    TP_AMPI_URGENCY = 4, /**< of a rank that a message of another process wakes */
 };
 
 /** Settings: src/base/settings/ampi.def. */
@@ -57,8 +58,9 @@ struct tp_ampi_process {
     uint32_t receiving; /**< long receives whose data is on its way */
     struct tp_list sending; /**< sends that are not complete */
     struct tp_list starved; /**< collectives that wait for a free light thread */
-    struct tp_list urgent; /**< light threads that other processes wait for */
-    bool arriving; /**< messages of other processes arrive */
+    struct tp_list
+        urgent[TP_AMPI_URGENCY]; /**< light threads that are ready, by urgency - 1 */
+    uint32_t urgent_count; /**< in all of them */
     bool movable; /**< ranks may move to other processes: move/ */
     struct tp_ampi_heap *
         *heap_now; /**< that memory is taken from; NULL: the process's */
@@ -99,8 +101,12 @@ void tp_ampi_block(struct tp_ampi_waiter *waiter);
 /** Waits for the next tp_ampi_signal() of a list of waiting callers. */
 void tp_ampi_await_signal(struct tp_list *waits, struct tp_ampi_waiter *waiter);
 void tp_ampi_signal(struct tp_list *waits);
-/** Makes a light thread that waits ready. */
+/** Makes a light thread that waits ready. What other processes wait for runs first: a rank that
+ *  one of their messages wakes, then ranks by the number of local messages between them and
+ *  another process. */
 void tp_ampi_wake(struct tp_light *light);
+/** A message of the caller, or of another process, has come to a rank of this process. */
+void tp_ampi_learn_urgency(struct tp_ampi_rank *rank);
 /** Lets other ranks and the network go on. */
 void tp_ampi_yield(void);
 /** The number of collectives on light threads from the setting, of which each rank has a part. */

@@ -1,14 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A rank that a message of another process wakes runs before ranks that were ready earlier.
- * usage: telpher launch -n 2 -- ampi_urgent +vp 6: rank 0 waits for rank 3 of the other
- * process; rank 1 computes meanwhile, then wakes rank 2.
+ * Ranks that another process waits for run before ranks that were ready earlier.
+ * usage: telpher launch -n 2 -- ampi_urgent +vp 8: rank FAR is in the other process. First
+ * BORDER waits for FAR while WAKER computes and then wakes PLAIN. Then NEAR, which has had a
+ * message of BORDER, is woken after PLAIN.
  */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
 
+enum { BORDER, WAKER, NEAR, PLAIN, FAR };
 enum { TRIES = 100, READY = 1, GO, ANSWER, WAKE };
+
+static int rank;
+static volatile int *first; /* rank that ran first; all of a process have this memory */
 
 static void
 compute(double seconds)
@@ -19,58 +24,127 @@ compute(double seconds)
     }
 }
 
-/* Ranks 0 and 2 note who came first. @return whether it was rank 0 */
-static int
-note(volatile int *first, int rank)
+static void
+tell(int to, int tag)
+{
+    MPI_Send(&rank, 1, MPI_INT, to, tag, MPI_COMM_WORLD);
+}
+
+static void
+hear(int from, int tag)
+{
+    int in;
+
+    MPI_Recv(&in, 1, MPI_INT, from, tag, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+}
+
+static void
+note(void)
 {
     if (*first < 0) {
         *first = rank;
     }
-    return *first == 0;
+}
+
+/* PLAIN is ready when the answer comes. */
+static void
+wake_border(void)
+{
+    switch (rank) {
+    case BORDER:
+        tell(WAKER, READY);
+        hear(FAR, ANSWER);
+        note();
+        break;
+    case PLAIN:
+        tell(WAKER, READY); /* before WAKER goes on, PLAIN waits for more */
+        hear(WAKER, WAKE);
+        note();
+        break;
+    case WAKER:
+        hear(BORDER, READY);
+        hear(PLAIN, READY);
+        tell(FAR, GO);
+        compute(0.02); /* the answer comes */
+        tell(PLAIN, WAKE);
+        break;
+    case FAR:
+        hear(WAKER, GO);
+        tell(BORDER, ANSWER);
+        break;
+    }
+}
+
+static void
+wake_near(void)
+{
+    switch (rank) {
+    case BORDER:
+        tell(FAR, GO);
+        hear(FAR, ANSWER);
+        tell(NEAR, GO);
+        break;
+    case FAR:
+        hear(BORDER, GO);
+        tell(BORDER, ANSWER);
+        break;
+    case NEAR:
+        hear(BORDER, GO);
+        tell(WAKER, READY);
+        hear(WAKER, WAKE);
+        note();
+        break;
+    case PLAIN:
+        tell(WAKER, READY);
+        hear(WAKER, WAKE);
+        note();
+        break;
+    case WAKER:
+        hear(PLAIN, READY);
+        hear(NEAR, READY);
+        tell(PLAIN, WAKE);
+        tell(NEAR, WAKE);
+        break;
+    }
+}
+
+/* @return whether the expected rank was first once, on all ranks */
+static int
+try(void (*wake)(void), int expected)
+{
+    int found = 0;
+
+    for (int i = 0; i < TRIES && !found; i++) {
+        if (rank == WAKER) {
+            *first = -1;
+        }
+        MPI_Barrier(MPI_COMM_WORLD);
+        wake();
+        MPI_Barrier(MPI_COMM_WORLD);
+        found = rank == WAKER && *first == expected;
+        MPI_Bcast(&found, 1, MPI_INT, WAKER, MPI_COMM_WORLD);
+    }
+    if (rank == WAKER && !found) {
+        (void)fprintf(stderr, "rank %d never ran first\n", expected);
+    }
+    return found;
 }
 
 int
 main(int argc, char **argv)
 {
-    int rank, zero_first = 0, in;
-    int *first = NULL; /* the three ranks have one memory */
+    int found;
 
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    if (rank == 1) {
+    if (rank == WAKER) {
         first = malloc(sizeof(*first));
     }
-    MPI_Bcast(&first, sizeof(first), MPI_BYTE, 1, MPI_COMM_WORLD);
-    for (int i = 0; i < TRIES && !zero_first; i++) {
-        MPI_Barrier(MPI_COMM_WORLD);
-        if (rank == 0 || rank == 2) { /* before rank 1 goes on, they wait for more */
-            MPI_Send(&rank, 1, MPI_INT, 1, READY, MPI_COMM_WORLD);
-        }
-        if (rank == 0) {
-            MPI_Recv(&in, 1, MPI_INT, 3, ANSWER, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-            zero_first = note(first, rank);
-        } else if (rank == 1) {
-            *first = -1;
-            MPI_Recv(&in, 1, MPI_INT, 0, READY, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-            MPI_Recv(&in, 1, MPI_INT, 2, READY, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-            MPI_Send(&rank, 1, MPI_INT, 3, GO, MPI_COMM_WORLD);
-            compute(0.02); /* the answer comes */
-            MPI_Send(&rank, 1, MPI_INT, 2, WAKE, MPI_COMM_WORLD);
-        } else if (rank == 2) {
-            MPI_Recv(&in, 1, MPI_INT, 1, WAKE, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-            zero_first = note(first, rank);
-        } else if (rank == 3) {
-            MPI_Recv(&in, 1, MPI_INT, 1, GO, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-            MPI_Send(&rank, 1, MPI_INT, 0, ANSWER, MPI_COMM_WORLD);
-        }
-        MPI_Bcast(&zero_first, 1, MPI_INT, 0, MPI_COMM_WORLD);
-    }
-    if (rank == 0 && !zero_first) {
-        (void)fprintf(stderr, "rank 2 ran first %d times\n", TRIES);
-    }
-    if (rank == 1) {
-        free(first);
+    MPI_Bcast((void *)&first, sizeof(first), MPI_BYTE, WAKER, MPI_COMM_WORLD);
+    found = try(wake_border, BORDER) && try(wake_near, NEAR);
+    if (rank == WAKER) {
+        free((void *)first);
     }
     MPI_Finalize();
-    return !zero_first;
+    return !found;
 }

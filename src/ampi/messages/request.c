@@ -130,6 +130,10 @@ tp_ampi_request_complete(struct tp_ampi_request *req, int error)
     }
     req->error = error;
     req->complete = true;
+    if (tp_ampi.virtual_ranks && req->kind == TP_AMPI_RECV_REQUEST &&
+        req->lane == TP_AMPI_LANE_PROGRAM) {
+        tp_ampi_learn_urgency(req->comm->owner);
+    }
     if (waiter != NULL) {
         req->waiter = NULL;
         if (--waiter->needed == 0 && waiter->light != NULL) {
