@@ -102,7 +102,8 @@ take_route_accept(struct tp_broker *b, struct tp_broker_conn *c, const uint8_t *
 
     if (!tp_wire_get_route_accept(c->in, end, &m) ||
         m.name.len != TP_WIRE_SESSION_BYTES || m.key.len != TP_WIRE_PEER_KEY_BYTES ||
-        m.route.len == 0 || m.route.len > TP_WIRE_ROUTE_MAX) {
+        m.route.len == 0 || m.route.len > TP_WIRE_ROUTE_MAX ||
+        memchr(m.route.data, '\0', m.route.len) != NULL) {
         return tp_broker_conn_goodbye(b, c, TELPHER_ERR_PROTO,
                                       "malformed ROUTE_ACCEPT");
     }
