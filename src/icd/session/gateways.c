@@ -117,7 +117,9 @@ ask(struct gateway *g, const struct way *way)
         status = tp_stream_flush_wait(g->stream, deadline);
     }
     while (status == TELPHER_OK && !g->answered) {
-        status = tp_stream_wait(g->stream, deadline);
+        status = tp_clock_passed(deadline) /* it may send ACKs without end */
+                     ? TELPHER_ERR_TIMEOUT
+                     : tp_stream_wait(g->stream, deadline);
         if (status == TELPHER_OK) {
             status = tp_stream_receive(g->stream, &handler, g);
             status = status == TELPHER_ERR_AGAIN ? TELPHER_OK : status;
