@@ -5,7 +5,8 @@
 Far: client --- link --- gateway 10.77.0.2:7717, and on the loopback interface of that side alone the inner servers. What
 passes between two inner servers does not pass the client's link. The other cases are on one machine.
 
-Settings: those of tls.py, and ROUTE_ICD, ROUTE_PROGRAM, the program peer_bytes."""
+Settings: those of tls.py, and ROUTE_ICD, ROUTE_PROGRAM, the program peer_bytes, and ROUTE_EXPORT, the example
+07_exported_buffer, empty where it was not built."""
 import hmac
 import os
 import shlex
@@ -17,15 +18,37 @@ import sys
 import time
 import unittest
 
-from tls import Base, LIMIT_S, LINK, TELPHER, TELPHERD, children, clean_environment, command_name, free_port, until
+from tls import Authority, Base, LIMIT_S, LINK, TELPHER, TELPHERD, children, clean_environment, command_name, free_port, until
 
-ICD, PROGRAM = (os.environ[f"ROUTE_{name}"] for name in ("ICD", "PROGRAM"))
+ICD, PROGRAM, EXPORT = (os.environ[f"ROUTE_{name}"] for name in ("ICD", "PROGRAM", "EXPORT"))
 PIECE = 64 << 10  # [bytes] of content with a meaning; the program's buffer has 64 times as much
 REPLY_BYTES = 128
+GOODBYE, ROUTE_ACCEPT, PEER_REPLY = 0x02, 0x14, 0x9B  # types of frames
+
+
+# Uses a token as a job that has no key: not with one bit of the token's key changed; then it keeps the token for later.
+USE_TOKEN = """
+import os, subprocess, sys
+mark, name, key, rest = os.environ["BUFFER_TOKEN"].split(":", 3)
+other = ":".join((mark, name, format(int(key, 16) ^ 1, "064x"), rest))
+assert subprocess.run(sys.argv[2:], env={**os.environ, "BUFFER_TOKEN": other}).returncode != 0
+with open(sys.argv[1], "w", encoding="ascii") as file:
+    file.write(os.environ["BUFFER_TOKEN"])
+sys.exit(subprocess.run(sys.argv[2:]).returncode)
+"""
 
 
 def preface(route, stream=1, auth_len=0, session=bytes(16)):
     return struct.pack("<8sHHIQ16sQIIQ", b"TELPHER\n", 1, 1, stream, 0, session, route, 0, auth_len, 0)
+
+
+def frame(number, kind, body):
+    return struct.pack("<IHHQQ", 24 + len(body), kind, 0, number, 0) + body
+
+
+def way(*parts):
+    """The body of a ROUTE_ACCEPT of a name, a key and a route."""
+    return struct.pack("<Q", 9 << 56 | 1) + b"".join(struct.pack("<I", len(part)) + part for part in parts)
 
 
 def status_of(reply):
@@ -71,8 +94,8 @@ class Route(Base):
         second = self.serve("--tls-psk", self.key, "--relay-to", f"127.0.0.0/8:{self.gateway.port}")
         self.expect_in(self.through(second, self.gateway, self.inner), TELPHER_TLS_PSK=self.key)
 
-    def routes(self, *servers, **settings):
-        code, text = self.ask(",".join(servers), "-v", TELPHER_TLS_PSK=self.key, TELPHER_LOG="error", **settings)
+    def routes(self, *servers, key=None, **settings):
+        code, text = self.ask(",".join(servers), "-v", TELPHER_TLS_PSK=key or self.key, TELPHER_LOG="error", **settings)
         self.assertEqual(code, 0, text)
         return text
 
@@ -104,23 +127,63 @@ class Route(Base):
         self.expect_refused(f"server tls://127.0.0.1:{inner.port}: .*key", gateway, inner)
         self.expect_out(f"server {gateway.address}: .*key", self.through(gateway, inner), TELPHER_TLS_PSK=other)
 
+    def join_keys(self, name, *keys):
+        """A file of keys: of each the file, and the host it is for."""
+        path = os.path.join(self.folder, name)
+        with open(path, "w", opener=lambda path, flags: os.open(path, flags, 0o600), encoding="ascii") as file:
+            for key, host in keys:
+                with open(key, encoding="ascii") as one:
+                    file.write(one.read().strip() + host + "\n")
+        return path
+
     def test_gateway_with_a_key_of_its_own(self):
         """The client has a key for each; servers that it joins have neither."""
         key = self.make_key("gateway.key", "gate")
         gateway = self.serve("--tls-psk", key, "--relay-to", f"127.0.0.1:{self.inner.port}")
-        both = os.path.join(self.folder, "both.key")
-        with open(both, "w", opener=lambda path, flags: os.open(path, flags, 0o600), encoding="ascii") as file:
-            for path, host in ((key, " localhost"), (self.key, "")):
-                with open(path, encoding="ascii") as one:
-                    file.write(one.read().strip() + host + "\n")
+        both = self.join_keys("both.key", (key, " localhost"), (self.key, ""))
         named = f"tls://localhost:{gateway.port}"
         inner = f"{named}/{self.inner.address}"
         self.expect_in(inner, TELPHER_TLS_PSK=both)
         self.expect_out(f"server {named}: .*key", inner, TELPHER_TLS_PSK=self.key)
         other = self.serve("--tls-psk", self.key)
-        code, text = self.ask(f"{other.address},{inner}", "-v", TELPHER_TLS_PSK=both, TELPHER_LOG="error")
-        self.assertEqual(code, 0, text)
+        text = self.routes(other.address, inner, key=both)
         self.assertIn(f"{other.address} - {inner}: TCP through the server {named}, to {inner}", text)
+
+    def test_gateway_with_a_certificate(self):
+        """A client shows its certificate to the gateway and its key to the servers, which have none for the gateway."""
+        authority = Authority(self.folder, "ours")
+        (cert, key), mine = authority.sign("host", "DNS:localhost", "serverAuth"), authority.sign("me", usage="clientAuth")
+        gateway = self.serve("--tls-cert", cert, "--tls-key", key, "--tls-ca", authority.ca, "--relay-to",
+                             f"127.0.0.1:{self.inner.port}")
+        shown = {"TELPHER_TLS_CERT": mine[0], "TELPHER_TLS_KEY": mine[1], "TELPHER_TLS_CA": authority.ca}
+        named, other = f"tls://localhost:{gateway.port}", self.serve("--tls-psk", self.key)
+        inner = f"{named}/{self.inner.address}"
+        self.expect_out(f"server {named}: .*key", inner, TELPHER_TLS_PSK=self.key)
+        self.expect_out(f"server {self.inner.address}: ", inner, **shown)
+        text = self.routes(other.address, inner, **shown)
+        self.assertIn(f"{other.address} - {inner}: TCP through the server {named}, to {inner}", text)
+
+    def run_job(self, *command, **settings):
+        return subprocess.run(command, env={**clean_environment(self.folder), **settings}, capture_output=True, text=True,
+                              timeout=2 * LIMIT_S)
+
+    def test_token(self):
+        """A job without keys puts into a buffer that is reached through two gateways, while the exporting program lives."""
+        if not EXPORT:
+            self.skipTest("the example 07_exported_buffer was not built")
+        key = self.make_key("token.key", "gate")
+        second = self.serve("--tls-psk", key, "--relay-to", f"127.0.0.1:{self.gateway.port}")
+        keys = self.join_keys("chain.key", (key, " localhost"), (self.key, ""))
+        kept, job = os.path.join(self.folder, "token"), ("launch", "-n", "2", "--", f"{EXPORT}_job")
+        address = f"tls://localhost:{second.port}/{self.through(self.gateway, self.inner)}"
+        run = self.run_job(TELPHER, "run", "-s", address, "--", EXPORT, "env", "-u", "TELPHER_TLS_PSK", sys.executable, "-c",
+                           USE_TOKEN, kept, TELPHER, *job, TELPHER_TLS_PSK=keys)
+        self.assertEqual(run.returncode, 0, run.stdout + run.stderr)
+        self.assertIn("does not know this token", run.stderr)
+        with open(kept, encoding="ascii") as file:
+            run = self.run_job(TELPHER, *job, BUFFER_TOKEN=file.read())
+        self.assertNotEqual(run.returncode, 0, run.stdout)
+        self.assertIn("does not know this token", run.stderr)
 
     def test_servers_pass_two_gateways(self):
         second = self.serve("--tls-psk", self.key, "--relay-to", f"127.0.0.0/8:{self.gateway.port}")
@@ -210,13 +273,17 @@ class Hostile(Base):
             self.assertLess(status, 0, address)
         self.assertIsNone(self.gateway.process.poll())
 
-    def open_way(self, name, key, route):
-        """A client's connection that lets a server pass to one address."""
-        body = struct.pack("<Q", 9 << 56 | 1) + b"".join(struct.pack("<I", len(part)) + part for part in (name, key, route))
-        client = self.send(preface(0) + struct.pack("<IHHQQ", 24 + len(body), 0x14, 0, 1, 0) + body)
+    def send_way(self, name, key, route):
+        """A client's connection that asks for a way, and the type of the answer."""
+        client = self.send(preface(0) + frame(1, ROUTE_ACCEPT, way(name, key, route)))
         self.addCleanup(client.close)
         self.assertEqual(status_of(receive(client, REPLY_BYTES)), 0)
-        self.assertEqual(struct.unpack_from("<IH", receive(client, 24 + 16))[1], 0x9B)
+        return client, struct.unpack_from("<IH", receive(client, 24 + 16))[1]
+
+    def open_way(self, name, key, route):
+        """A client's connection that lets a server pass to one address."""
+        client, answer = self.send_way(name, key, route)
+        self.assertEqual(answer, PEER_REPLY)
         return client
 
     def pass_way(self, name, key, route):
@@ -240,6 +307,27 @@ class Hostile(Base):
         self.assertLess(self.pass_way(name, key, b"localhost:%d" % self.port), 0)
         client.close()
         until(lambda: self.pass_way(name, key, route) < 0, "the way ends with the client")
+
+    def test_bad_ways(self):
+        """Sizes out of range, and a route that has no address, which would make a way a stream to this server."""
+        name, key, route = os.urandom(16), os.urandom(32), b"127.0.0.1:%d" % self.port
+        for bad in ((name[1:], key, route), (name * 200, key, route), (name, key + b"x", route), (name, b"", route),
+                    (name, key, b""), (name, key, b"x" * 201), (name, key, b"\0"), (name, key, route + b"\0x")):
+            self.assertEqual(self.send_way(*bad)[1], GOODBYE, bad)
+            self.assertLess(self.pass_way(name, key, route), 0)
+
+    def test_many_ways(self):
+        """Of one connection, the last 512; the gateway keeps no descriptor of streams that have ended."""
+        names, key, route = [os.urandom(16) for _ in range(600)], os.urandom(32), b"127.0.0.1:%d" % self.port
+        held = f"/proc/{self.gateway.process.pid}/fd"
+        client = self.open_way(names[0], key, route)
+        before = len(os.listdir(held))
+        for i, name in enumerate(names[1:], 2):
+            client.sendall(frame(i, ROUTE_ACCEPT, way(name, key, route)))
+            receive(client, 24 + 16)
+        self.assertEqual([self.pass_way(names[i], key, route) < 0 for i in (0, -513, -512, -1)], [True, True, False, False])
+        until(lambda: not children(self.gateway.process.pid), "relays end")
+        self.assertEqual(len(os.listdir(held)), before)
 
     def test_bytes_pass(self):
         """Both directions, more than the buffers hold, while one side does not read; ends are passed on."""
