@@ -48,6 +48,9 @@ class Ring(Chare):
         else:
             self.thisProxy[(self.thisIndex[0] + 1) % len(self.thisProxy)].go(hops - 1, payload, done)
 
+    def same(self, payload):
+        return payload
+
 
 class Worker(Chare):
     async def sum_of(self, counters):
@@ -167,6 +170,10 @@ def check_payloads():
         expect(reduced(lambda done, size=size: ring[0].go(7, bytearray(b"xyz") + bytearray(size), done)),
                (2, size + 3, b"xyz"))
     if numpy is not None:
+        for size in 3, 3000:
+            masked = numpy.ma.array(numpy.ones(size), mask=numpy.arange(size) % 2)
+            came = ring[0].same(masked, ret=True).get()
+            expect((type(came), (came.mask == masked.mask).all()), (numpy.ma.MaskedArray, True))
         data = numpy.arange(100_000, dtype="u1")
         expect(reduced(lambda done: ring[0].go(3, data, done)), (3, 100_000, b"\0\1\2"))
 

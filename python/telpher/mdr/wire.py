@@ -83,13 +83,15 @@ def new_like(row):
 
 
 IS_NUMPY = OfTypes(lambda kind: kind.__module__ == "numpy" and kind.__name__ == "ndarray")
+_IS_MORE = OfTypes(lambda kind: any(IS_NUMPY[base] for base in kind.__mro__[1:]))  # has a mask or units, for example
 HOST_ARRAY = KINDS["host"] | IS_ARGUMENT
 
 
 def _as_numpy(value):
     """A tensor in host memory as a NumPy array on the same memory; other values as they are."""
     kind = type(value)
-    if kind in _NEVER_TAKEN or IS_NUMPY[kind] or isinstance(value, Memory) or not hasattr(kind, "__dlpack_device__"):
+    if (kind in _NEVER_TAKEN or IS_NUMPY[kind] or isinstance(value, Memory) or not hasattr(kind, "__dlpack_device__")
+            or _IS_MORE[kind]):
         return value
     try:
         return sys.modules["numpy"].from_dlpack(value) if value.__dlpack_device__()[0] == 1 else value
