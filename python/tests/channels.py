@@ -250,13 +250,15 @@ class End(Chare):
 
     @coro
     def wrong(self, done):
-        data, back = self._open()
+        self._opened = data, back = self._open()
         if self.thisIndex[0] == 0:
             for size in (100, 5000):
                 data.send(pattern(size, 1))
             data.send(pattern(5000, 1))
             data.send("no array")
             data.send(7)
+            expect(back.recv(), "now")
+            data.send(numpy.frombuffer(b"first", "u1"))
             expect(back.recv(), "done")
         else:
             for room, text in ((99, "100 bytes arrived for a buffer of 99"), (4999, "5000 bytes arrived"),
@@ -267,10 +269,19 @@ class End(Chare):
             must_raise(ValueError, "follows a buffer", lambda: data.recv(bytearray(4), 5))
             must_raise(ValueError, "as many sizes", lambda: data.recv(post_buf_addresses=[1, 2], post_buf_sizes=[1]))
             expect(data.recv(), 7)
+            self.thisProxy[1].second(done)
+            expect(data.recv().tobytes(), b"first")
             data.post(bytearray(1))
             must_raise(ValueError, "named buffers already", lambda: data.recv(bytearray(1)))
             back.send("done")
         self.reduce(done)
+
+    @coro
+    def second(self, _done):
+        """The other method's message does not go into the array of this one."""
+        data, back = self._opened
+        must_raise(RuntimeError, "two methods wait", lambda: data.recv(bytearray(5)))
+        back.send("now")
 
     async def arrivals(self, done):
         data, _ = self._open()

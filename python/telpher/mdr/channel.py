@@ -96,10 +96,10 @@ class Channel:
         that core.Channel takes is a buffer; post_buf_addresses and post_buf_sizes name more by address and bytes.
         """
         end = self._end
+        end.need_no_waiter()
         if buffers or post_buf_addresses is not None:
             end.post_now(_rows(buffers, post_buf_addresses, post_buf_sizes))
         if not end.has_next():
-            end.need_no_waiter()
             end.expect_like()
             wait_for(end.wait, end.has_next)
         return end.take()
@@ -110,6 +110,7 @@ class Channel:
 
     async def arrival(self, *buffers: Any, post_buf_addresses: Numbers = None, post_buf_sizes: Numbers = None) -> Any:
         """recv() for async methods."""
+        self._end.need_no_waiter()
         if buffers or post_buf_addresses is not None:
             self._end.post_now(_rows(buffers, post_buf_addresses, post_buf_sizes))
         if not self._end.has_next():
