@@ -3,8 +3,9 @@
 import os
 import resource
 import sys
+import threading
 
-from checks import expect
+from checks import expect, must_raise
 from telpher.mdr import Array, Channel, Chare, Future, Group, Reducer, RemoteError, charm, coro
 
 try:
@@ -191,9 +192,46 @@ def check_device():
         expect(device.put(memory, "text", ret=True).get(), ("sim", b"here", "text"))
 
 
+class Bad:
+    """Is packed, but not unpacked."""
+
+    def __reduce__(self):
+        return int, ("no number",)
+
+
+class Wrong(Chare):
+    """Gets and gives values that no message may have, and arrays that have more than numbers."""
+
+    def take(self, value):
+        return value
+
+    def give(self, name):
+        return {"packed": threading.Lock, "unpacked": Bad}[name]()
+
+    async def give_later(self, name):
+        return self.give(name)
+
+    def wait_for(self, future):
+        future.get()
+
+
+def check_wrong_values():
+    """The caller that waits is told the object and its method, and what failed."""
+    there = Array(Wrong, charm.numPes())[charm.numPes() - 1]
+    must_raise(RemoteError, "Wrong[%d].take:" % (charm.numPes() - 1), lambda: there.take(Bad(), ret=True).get())
+    must_raise(RemoteError, "invalid literal", lambda: there.take(Bad(), ret=True).get())
+    must_raise(RemoteError, "which made it", lambda: there.wait_for(Future(), ret=True).get())
+    if charm.numPes() > 1:
+        must_raise(RemoteError, "invalid literal", lambda: there.give("unpacked", ret=True).get())
+        for method in there.give, there.give_later:
+            must_raise(RemoteError, "].%s:" % method.name, lambda method=method: method("packed", ret=True).get())
+            must_raise(RemoteError, "cannot pickle", lambda method=method: method("packed", ret=True).get())
+
+
 def check_misuse():
     counters = Array(Counter, 4)
     for wrong, error in ((lambda: counters[4], IndexError), (lambda: counters.nothing, AttributeError),
+                         (lambda: counters["1"], IndexError), (lambda: counters[1.0], IndexError),
                          (lambda: Counter(), TypeError), (lambda: Array(Counter, 0), ValueError),
                          (lambda: Reducer.nothing, AttributeError)):
         try:
@@ -211,6 +249,7 @@ def main(args):
     check_channels()
     check_device()
     check_misuse()
+    check_wrong_values()
     if "TELPHER_MDR_MEMORY" in os.environ and "LD_PRELOAD" not in os.environ:  # a sanitizer keeps freed memory
         check_flood()
     flood = Array(Flood, 20)

@@ -53,8 +53,8 @@ def register(name, size, entries):
 def _guarded(name):
     """A function that C calls; an exception ends the job."""
     def decorate(function):
-        def failed(_type, wrong, _trace):
-            charm._fail(wrong, trace(wrong))
+        def failed(_type, wrong, where):
+            charm._fail(wrong, f"process {charm.myPe()}:\n{trace(wrong.with_traceback(where))}")
         ffi.def_extern(name=name, onerror=failed)(function)
         return function
     return decorate
@@ -159,26 +159,27 @@ def _on_place(call, number, params, length):
 
 @_guarded("mdr_invoke")
 def _on_invoke(call, number, params, length):
-    data = ffi.unpack(params, length)
-    start, args = read_call(call, data, CALL_HEAD.size)
-    _call_method(charm._objects[number], data, start, args)
+    _call_method(charm._objects[number], call, ffi.unpack(params, length))
 
 
-def _call_method(chare, data, start, args):
-    method, home, future = CALL_HEAD.unpack_from(data, start)
+def _call_method(chare, call, data):
+    method, home, future = CALL_HEAD.unpack_from(data, 1 + (data[0] & COUNT))
+    name, function, how = type(chare)._telpher_methods[method]
+    try:
+        args = read_call(call, data, CALL_HEAD.size)[1]
+    except Exception as wrong:  # of unpacking
+        charm._raised((chare, name), wrong, (home, future))
+        return
     if method == RESULT:  # at once: what waits for it goes on before methods that are called later
         chare._telpher_result(*args)
         return
-    name, function, how = type(chare)._telpher_methods[method]
     execute = charm._execute if how < CONDITIONAL else charm._execute_when
     charm._queue.append((execute, (chare, name, function, how, (chare, *args), (home, future))))
 
 
 @_guarded("mdr_remote")
 def _on_remote(call):
-    data = _params(call)
-    start, args = read_call(call, data, CALL_HEAD.size)
-    _call_method(charm._remote.this, data, start, args)
+    _call_method(charm._remote.this, call, _params(call))
 
 
 @_guarded("mdr_channel")
@@ -192,7 +193,13 @@ def _on_channel(call, number, params, length):
         channel = ends[name] = End(charm._objects[number], name)
     sequence = int.from_bytes(data[end:end + 4], "little")
     posted = channel.posted_for(sequence)
-    channel.put(sequence, read_message(call, data, CHANNEL_HEAD.size, posted.landed if posted else ()))
+    try:
+        items = read_message(call, data, CHANNEL_HEAD.size, posted.landed if posted else ())
+    except Exception as wrong:
+        _array, *index, nth, _sequence = CHANNEL_HEAD.unpack_from(data, start)
+        raise ValueError(f"{charm._objects[number]!r} cannot unpack message {sequence} of its channel {nth} from element "
+                         f"{index}: {wrong!r}") from wrong
+    channel.put(sequence, items)
 
 
 @_guarded("mdr_future")
@@ -201,8 +208,11 @@ def _on_future(call):
     if len(data) == 8:  # quiescence
         number, failed, value = *struct.unpack("<Q", data), 0, None
     else:
-        start, (value,) = read_call(call, data, FUTURE_HEAD.size)
-        number, failed = FUTURE_HEAD.unpack_from(data, start)
+        number, failed = FUTURE_HEAD.unpack_from(data, 1 + (data[0] & COUNT))
+        try:
+            value, = read_call(call, data, FUTURE_HEAD.size)[1]
+        except Exception as wrong:
+            value, failed = f"process {charm.myPe()}, its value cannot be unpacked:\n{trace(wrong)}", True
     future = charm._futures.get(number)
     if future is not None:
         future._arrived(value, failed)

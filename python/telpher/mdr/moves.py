@@ -91,18 +91,40 @@ def _calls_of(chare):
     return rows
 
 
+def _dump(chare, what):
+    file = io.BytesIO()
+    _Pickler(file, chare).dump(what)
+    return file.getvalue()
+
+
+def _cannot_be_packed(chare, attributes):
+    """Which of its attributes does not let an object move."""
+    for name, value in attributes.items():
+        try:
+            _dump(chare, value)
+        except Exception:
+            return "its channels" if name == "_telpher_channels" else f"its attribute {name}"
+    return "an argument of a call that waits for it"
+
+
 def pack(chare):
     attributes = {name: value for name, value in vars(chare).items() if name not in _NOT_PACKED}
-    file = io.BytesIO()
-    _Pickler(file, chare).dump((attributes, _calls_of(chare)))
-    return pickle.dumps(type(chare)._telpher_name) + file.getvalue()
+    try:
+        data = _dump(chare, (attributes, _calls_of(chare)))
+    except Exception as wrong:
+        raise ValueError(f"{chare!r} cannot move from process {charm.myPe()} for {_cannot_be_packed(chare, attributes)}: "
+                         f"{wrong!r}") from wrong
+    return pickle.dumps(type(chare)._telpher_name) + data
 
 
 def unpack(call, data):
     from .callbacks import new_object
     file = io.BytesIO(data)
     chare = new_object(call, class_of(pickle.load(file)))
-    attributes, rows = _Unpickler(file, chare).load()
+    try:
+        attributes, rows = _Unpickler(file, chare).load()
+    except Exception as wrong:
+        raise ValueError(f"{chare!r}, which moves to process {charm.myPe()}, cannot be unpacked: {wrong!r}") from wrong
     vars(chare).update(attributes)
     go_on(chare, [("migrated", (), NO_FUTURE), *rows])
 

@@ -86,7 +86,7 @@ class Proxy:
         if any(isinstance(at, slice) for at in index):
             from .section import slice_of
             return slice_of(self, index, extent)
-        if not all(0 <= at < size for at, size in zip(index, extent)):
+        if not all(hasattr(at, "__index__") and 0 <= at < size for at, size in zip(index, extent)):
             raise IndexError(f"index {index}: the extent is {tuple(extent)}")
         return Proxy(array, self._cls, index)
 

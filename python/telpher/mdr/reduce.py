@@ -112,8 +112,11 @@ class ReductionManager:
 
     def _flush(self, collection, number, total, name):
         partial = self._local.pop((collection, number))
-        charm._send_manager(0, REDUCE, REDUCE_HEAD.pack(collection, number, partial.count),
-                            (partial.value, partial.reducer, partial.target, total, name))
+        try:
+            charm._send_manager(0, REDUCE, REDUCE_HEAD.pack(collection, number, partial.count),
+                                (partial.value, partial.reducer, partial.target, total, name))
+        except Exception as wrong:  # of packing
+            raise ValueError(f"reduction {number} of class {name}: {wrong}") from wrong
 
     def receive(self, collection, number, count, value, reducer, callback, total, name):
         partial = self._all.setdefault((collection, number), _Partial())

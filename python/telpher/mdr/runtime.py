@@ -330,11 +330,10 @@ class _Runtime:
     def _finish(self, chare, name, function, args, keywords, future):
         try:
             result = function(*args, **keywords)
-        except BaseException as wrong:  # also SystemExit: the job must end
-            self._raised((chare, name), wrong, future)
-        else:
             if future != NO_FUTURE:
                 self._answer(chare, future, result)
+        except BaseException as wrong:  # also SystemExit: the job must end
+            self._raised((chare, name), wrong, future)
 
     def _answer(self, chare, future, result):
         """Gives the result of a method to the future that its caller got."""
@@ -347,10 +346,12 @@ class _Runtime:
         """Runs an async method to its next wait."""
         self._touch(what[0])
         try:
-            waiting = coroutine.send(value)
-        except StopIteration as end:
-            if future != NO_FUTURE:
-                self._answer(what[0], future, end.value)
+            try:
+                waiting = coroutine.send(value)
+            except StopIteration as end:
+                if future != NO_FUTURE:
+                    self._answer(what[0], future, end.value)
+                return
         except BaseException as wrong:
             self._raised(what, wrong, future)
         else:

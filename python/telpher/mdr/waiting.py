@@ -60,6 +60,10 @@ class RemoteFuture:
 
     send = __call__
 
+    def get(self) -> Any:
+        """Only the process that made the future waits for it."""
+        raise TypeError(f"the value of this future arrives in process {self._home}, which made it: wait there, or send it on")
+
 
 class Future(RemoteFuture):
     """A value, or @num_vals of them as a list, that arrive later in the process that created it.
