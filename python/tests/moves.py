@@ -78,6 +78,22 @@ class Worker(Chare):
         self.thisProxy[self.thisIndex].work()
 
 
+class Hopper(Chare):
+    """Sends and moves until the run ends."""
+
+    def __init__(self):
+        self.out = Channel(self, self.thisProxy[1 - self.thisIndex[0]])
+
+    def hop(self):
+        self.thisProxy[self.thisIndex].hop()
+        for _ in range(10):
+            self.out.send(numpy.zeros(2000))
+        self.migrate((charm.myPe() + 1) % charm.numPes())
+
+    def migrated(self):
+        pass
+
+
 class Fixed(Chare):
     def go(self):
         self.migrate(0)
@@ -122,8 +138,12 @@ def main(_args):
     for check in check_walk, check_balance, check_wrong:
         check()
         print(f"{check.__name__}: ok", flush=True)
+    hoppers = Array(Hopper, 2)
+    hoppers.hop()
+    charm.sleep(0.1)
     print("moves: OK", flush=True)
-    charm.exit()
+    charm.exit()  # ends it all in the middle
+    hoppers.hop()  # as a method does that does not know of it
 
 
 charm.start(main)

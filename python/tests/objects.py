@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Objects in Python. Run alone or by telpher launch -n P; prints "objects: OK" in process 0."""
+import itertools
 import os
 import resource
 import sys
@@ -123,6 +124,30 @@ class Flood(Chare):
 
     def count(self, done):
         self.contribute(self.seen, Reducer.sum, done)
+
+
+class Sender(Chare):
+    def __init__(self):
+        self.stopped = False
+
+    @coro
+    def send(self, slow, text):
+        for number in itertools.count():
+            if self.stopped:
+                return
+            slow.take(number, text)
+
+    def stop(self):
+        self.stopped = True
+
+
+def check_sleep():
+    """A sender without end that is held back lets others wake."""
+    for pe in {0, charm.numPes() - 1}:
+        sender = Array(Sender, 1)[0]
+        sender.send(Array(Slow, charm.numPes())[pe], "x" * 500)
+        charm.sleep(0.1)
+        sender.stop()
 
 
 def check_flood():
@@ -250,8 +275,10 @@ def main(args):
     check_device()
     check_misuse()
     check_wrong_values()
-    if "TELPHER_MDR_MEMORY" in os.environ and "LD_PRELOAD" not in os.environ:  # a sanitizer keeps freed memory
-        check_flood()
+    if "TELPHER_MDR_MEMORY" in os.environ:
+        check_sleep()
+        if "LD_PRELOAD" not in os.environ:  # a sanitizer keeps freed memory
+            check_flood()
     flood = Array(Flood, 20)
     for i in range(20):
         flood[i].hit(100)

@@ -25,9 +25,13 @@ if TYPE_CHECKING:
     from .proxy import Proxy
     from .remote import Pool
 
-AGAIN, IN_PROGRESS = lib.TELPHER_ERR_AGAIN, lib.TELPHER_IN_PROGRESS
+AGAIN, CANCELED, IN_PROGRESS = lib.TELPHER_ERR_AGAIN, lib.TELPHER_ERR_CANCELED, lib.TELPHER_IN_PROGRESS
 MARGIN = 256  # [bytes] of parameters for headers
 EXIT = 1 << 8  # statuses of the run from here on: the exit code of charm.exit()
+
+
+class RunEnds(BaseException):
+    """Ends a method that sends while the run ends: nobody waits for what it does."""
 
 
 def trace(wrong):
@@ -99,7 +103,7 @@ class _Runtime:
                 self._fail(wrong, trace(wrong))
         if self._failure is not None:
             raise self._failure
-        if self._turn_status == lib.TELPHER_ERR_CANCELED:
+        if self._turn_status == CANCELED:
             raise SystemExit(1)  # a method failed in another process, which printed the trace
         self._check(self._turn_status)
         if self._turn_status >= EXIT:
@@ -116,6 +120,8 @@ class _Runtime:
                 callback(*args)
                 if touched:
                     self._check_conditions()
+                if timers:
+                    self._timers.run()  # a sender without end that is held back leaves the queue never empty
             if timers:
                 self._timers.run()
             if self._turn_status == IN_PROGRESS:  # _sent() makes turns, too
@@ -222,6 +228,8 @@ class _Runtime:
     # -- for the classes above --
 
     def _check(self, status):
+        if status == CANCELED:
+            raise RunEnds
         if status < 0:
             raise error(status, ffi.string(lib.telpher_mdr_last_error(self._raw)).decode(errors="replace"))
 
@@ -371,6 +379,8 @@ class _Runtime:
         waiting(go_on)
 
     def _raised(self, what, wrong, future):
+        if isinstance(wrong, RunEnds):
+            return
         chare, name = what
         text = trace(wrong)
         text = f"process {self.myPe()}, {name if chare is None else f'{chare!r}.{name}'}:\n{text}"
@@ -380,6 +390,8 @@ class _Runtime:
             self._fail(wrong, text)
 
     def _fail(self, wrong, text):
+        if isinstance(wrong, RunEnds):
+            return
         if isinstance(wrong, SystemExit):  # of exit(): as with charm.exit()
             if isinstance(wrong.code, str):
                 sys.stderr.write(wrong.code + "\n")
@@ -389,7 +401,7 @@ class _Runtime:
             self._failure = wrong
             if not isinstance(wrong, KeyboardInterrupt):
                 sys.stderr.write(f"telpher: {text}")
-        lib.telpher_mdr_exit(self._raw, lib.TELPHER_ERR_CANCELED)
+        lib.telpher_mdr_exit(self._raw, CANCELED)
 
 
 class Keywords:
