@@ -28,10 +28,22 @@ def child(what, folder):
                 Channel(self, self.thisProxy[self.thisIndex]).recv()
             while what == "compute":
                 pass
+            if what == "move":
+                self.hop()
+
+        def hop(self):
+            if not hasattr(self, "out"):
+                self.out = Channel(self, self.thisProxy[(self.thisIndex[0] + 1) % charm.numPes()])
+            self.out.send(bytearray(20_000))
+            self.thisProxy[self.thisIndex].hop()
+            self.migrate((charm.myPe() + 1) % charm.numPes())
+
+        def migrated(self):
+            pass
 
     def main(_args):
         Array(Waiter, charm.numPes()).wait()
-        if what == "future":
+        if what in ("future", "move"):
             Future().get()
 
     try:
@@ -98,7 +110,7 @@ def interrupt(job, pids, what, only_one):
 
 
 def main(command):
-    for what in "future", "recv", "compute":
+    for what in "future", "recv", "compute", "move":
         for only_one in False, True:
             if only_one and what == "compute":
                 continue  # the others compute for ever: only their launcher can end them
