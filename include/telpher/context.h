@@ -179,7 +179,8 @@ TELPHER_CALL telpher_status telpher_peer_status(const telpher_context *ctx,
  *         this one); TELPHER_ERR_NO_MEMORY: nothing has changed
  * Threads: the context's. Since: 0.1.
  */
-TELPHER_CALL telpher_status telpher_peer_give_up(telpher_context *ctx, uint32_t rank);
+TELPHER_CALL telpher_status telpher_peer_disconnect(telpher_context *ctx,
+                                                    uint32_t rank);
 
 /**
  * Progresses all operations: sends, receives, copies, callbacks. Never blocks.

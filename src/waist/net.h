@@ -16,7 +16,7 @@
  * of different rendezvous may finish in any order.
  *
  * Threads: one thread at a time per tp_net. Events are called from progress();
- * data_left() also from write_data(). An event may call everything but progress and
+ * data_sent() also from write_data(). An event may call everything but progress and
  * destroy. No function blocks. Once a peer is connected, the eager path does not
  * allocate, lock or make a system call that it can avoid.
  */
@@ -88,7 +88,7 @@ struct tp_net_events {
     /**
      * The peer died or disconnected; called once per peer. @p why is OK if the
      * transport can see that the peer disconnected in order, PEER_LOST if it died, and
-     * PROTO if it broke the protocol (also after give_up()). If this rank could not
+     * PROTO if it broke the protocol (also after close_peer()). If this rank could not
      * connect or closed the connection itself, @p why is the cause: UNREACHABLE,
      * REFUSED, AUTH, NO_MEMORY or IO. The transport no longer uses the memory of its
      * operations. For the engine's user: all operations that need the peer completed
@@ -112,9 +112,9 @@ struct tp_net_events {
     bool (*data_at)(void *user, uint32_t from, uint32_t id, size_t left,
                     uint8_t **ret_dst, size_t *ret_room);
     /** The next @p len bytes of the data were stored or skipped. */
-    void (*data_came)(void *user, uint32_t from, uint32_t id, size_t len);
+    void (*data_received)(void *user, uint32_t from, uint32_t id, size_t len);
     /** write_data() no longer borrows the next @p len bytes that it took with @p arg. */
-    void (*data_left)(void *user, void *arg, size_t len);
+    void (*data_sent)(void *user, void *arg, size_t len);
 };
 
 /** Parameters of tp_net_ops.create(). */
@@ -174,7 +174,7 @@ struct tp_net_ops {
                               size_t len, const void *data, size_t data_len);
     /**
      * Sends data to the destination that the peer's engine has for @p id. NULL: get()
-     * moves all data. Accepted bytes stay borrowed until events->data_left() reports them.
+     * moves all data. Accepted bytes stay borrowed until events->data_sent() reports them.
      * @return [bytes] accepted, 0: no room now, or the peer is lost
      */
     size_t (*write_data)(struct tp_net *net, uint32_t peer, uint32_t id,
@@ -183,7 +183,7 @@ struct tp_net_ops {
      *  0. */
     bool (*is_idle)(struct tp_net *net, uint32_t peer);
     /**
-     * Posts @p dst for data of @p id; the transport chooses the parts, and data_came()
+     * Posts @p dst for data of @p id; the transport chooses the parts, and data_received()
      * reports each. NULL: the transport calls data_at() when data arrives.
      * @return [bytes] posted now; 0: the peer is lost
      */
@@ -225,7 +225,7 @@ struct tp_net_ops {
 
     /** Closes the connection to a peer that broke the protocol. Its operations end as
      *  if it had died, on_lost() included, at the next progress. */
-    void (*give_up)(struct tp_net *net, uint32_t peer);
+    void (*close_peer)(struct tp_net *net, uint32_t peer);
     /** Makes progress. @return number of events handled, 0 if none. */
     unsigned (*progress)(struct tp_net *net);
     /**

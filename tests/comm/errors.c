@@ -114,7 +114,7 @@ each_error_has_a_text(void **state)
     assert_says(ctx, "CUDA memory");
     assert_int_equal(telpher_mem_free(ctx, memory), TELPHER_ERR_NOT_FOUND);
     assert_says(ctx, "cannot free");
-    assert_int_equal(telpher_peer_give_up(ctx, 0), TELPHER_ERR_RANGE);
+    assert_int_equal(telpher_peer_disconnect(ctx, 0), TELPHER_ERR_RANGE);
     assert_says(ctx, "rank 0 cannot disconnect itself");
     telpher_win_destroy(win);
     telpher_channel_close(channel);

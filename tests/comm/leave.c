@@ -231,7 +231,7 @@ exchange(telpher_context *ctx, uint32_t with)
 
 /* A message that is not taken, and a receive. */
 static void
-give_up_and_leave(void)
+disconnect_and_leave(void)
 {
     enum { BIG = 1 << 22 };
     telpher_context *ctx = join();
@@ -251,10 +251,10 @@ give_up_and_leave(void)
        TELPHER_IN_PROGRESS);
     IS(telpher_msg_send(ctx, 1 - sender, HANDLER, NULL, 0, &buffer, 1, &xfer, NULL),
        TELPHER_IN_PROGRESS);
-    IS(telpher_peer_give_up(ctx, 2), TELPHER_ERR_RANGE);
-    IS(telpher_peer_give_up(ctx, sender), TELPHER_ERR_RANGE);
-    OK(telpher_peer_give_up(ctx, 1 - sender));
-    OK(telpher_peer_give_up(ctx, 1 - sender)); /* once more is nothing */
+    IS(telpher_peer_disconnect(ctx, 2), TELPHER_ERR_RANGE);
+    IS(telpher_peer_disconnect(ctx, sender), TELPHER_ERR_RANGE);
+    OK(telpher_peer_disconnect(ctx, 1 - sender));
+    OK(telpher_peer_disconnect(ctx, 1 - sender)); /* once more is nothing */
     IS(telpher_peer_status(ctx, 1 - sender), TELPHER_ERR_PEER_LOST);
     while (lost < 2) {
         MUST(now_ns() - since < SOON_NS);
@@ -267,7 +267,7 @@ give_up_and_leave(void)
 }
 
 static void
-be_given_up(void)
+be_disconnected(void)
 {
     telpher_context *ctx = join();
 
@@ -280,16 +280,16 @@ be_given_up(void)
     telpher_context_destroy(ctx);
 }
 
-/* Neither has turned to the other before: who is given up does so later, and finds nobody. */
+/* The ranks are not connected yet. The other one sends later and gets PEER_LOST. */
 static void
-give_up_unmet(void)
+disconnect_unmet(void)
 {
     telpher_context *ctx = join();
     telpher_channel *ch = NULL;
     telpher_request *req = NULL;
     uint64_t value = 0;
 
-    OK(telpher_peer_give_up(ctx, 1 - sender));
+    OK(telpher_peer_disconnect(ctx, 1 - sender));
     IS(telpher_peer_status(ctx, 1 - sender), TELPHER_ERR_PEER_LOST);
     IS(telpher_msg_send(ctx, 1 - sender, HANDLER, &value, sizeof(value), NULL, 0, NULL,
                         &req),
@@ -307,7 +307,7 @@ give_up_unmet(void)
 }
 
 static void
-turn_to_who_gave_up(void)
+send_to_disconnected(void)
 {
     telpher_context *ctx = join();
     uint64_t value = 4711, since = now_ns();
@@ -336,10 +336,10 @@ static void (*receive)(void);
 static void
 rank(uint32_t r)
 {
-    if (r == sender && receive == be_given_up) {
-        give_up_and_leave();
-    } else if (r == sender && receive == turn_to_who_gave_up) {
-        give_up_unmet();
+    if (r == sender && receive == be_disconnected) {
+        disconnect_and_leave();
+    } else if (r == sender && receive == send_to_disconnected) {
+        disconnect_unmet();
     } else if (r == sender) {
         send_and_leave();
     } else {
@@ -385,13 +385,13 @@ test_dead(void **state)
 }
 
 static void
-test_given_up(void **state)
+test_disconnect(void **state)
 {
     (void)state;
-    run(be_given_up, 0, 0);
-    run(be_given_up, 1, 0);
-    run(turn_to_who_gave_up, 0, 0);
-    run(turn_to_who_gave_up, 1, 0);
+    run(be_disconnected, 0, 0);
+    run(be_disconnected, 1, 0);
+    run(send_to_disconnected, 0, 0);
+    run(send_to_disconnected, 1, 0);
 }
 
 static void
@@ -410,7 +410,7 @@ main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_late),  cmocka_unit_test(test_much),
-        cmocka_unit_test(test_dead),  cmocka_unit_test(test_given_up),
+        cmocka_unit_test(test_dead),  cmocka_unit_test(test_disconnect),
         cmocka_unit_test(test_words),
     };
 

@@ -85,7 +85,7 @@ take(telpher_context *ctx)
 }
 
 static void
-send_and_give_up(telpher_context *ctx)
+send_and_disconnect(telpher_context *ctx)
 {
     void *mem = make(ctx, TELPHER_MEM_SIM, len, BEFORE);
     void *other = make(ctx, TELPHER_MEM_SIM, other_len, AFTER);
@@ -98,7 +98,7 @@ send_and_give_up(telpher_context *ctx)
         (void)telpher_progress(ctx);
         sched_yield();
     }
-    OK(telpher_peer_give_up(ctx, 1));
+    OK(telpher_peer_disconnect(ctx, 1));
     IS(telpher_request_wait(req, RANKS_TIME, NULL), TELPHER_ERR_PEER_LOST);
     OK(telpher_mem_copy(ctx, mem, other, len));
     if (exports) {
@@ -137,7 +137,7 @@ static void
 rank(telpher_context *ctx)
 {
     if (telpher_context_rank(ctx) == 0) {
-        send_and_give_up(ctx);
+        send_and_disconnect(ctx);
     } else if (telpher_context_rank(ctx) == 1) {
         receive(ctx);
     } else if (exports) {
@@ -171,7 +171,7 @@ static void *volatile left_behind;
 
 /* It has been asked for the data, and has said where it is or sent some of it. */
 static void
-offer_and_give_up(telpher_context *ctx, telpher_channel *ch)
+offer_and_disconnect(telpher_context *ctx, telpher_channel *ch)
 {
     void *mem = leaves ? malloc(len) : make(ctx, from_kind, len, BEFORE);
     void *other = make(ctx, from_kind, len, AFTER);
@@ -192,7 +192,7 @@ offer_and_give_up(telpher_context *ctx, telpher_channel *ch)
         atomic_store(&shared->used_again, 1);
         return;
     }
-    OK(telpher_peer_give_up(ctx, 1));
+    OK(telpher_peer_disconnect(ctx, 1));
     status = telpher_request_wait(req, RANKS_TIME, NULL);
     MUST(status == TELPHER_OK ||
          status == TELPHER_ERR_PEER_LOST); /* OK: all has left */
@@ -237,7 +237,7 @@ rank_of_bulk(uint32_t rank)
     OK(telpher_barrier(ctx, RANKS_TIME));
     progress_for(ctx, 100); /* also its last message has left */
     if (rank == 0) {
-        offer_and_give_up(ctx, ch);
+        offer_and_disconnect(ctx, ch);
     } else {
         ask(ctx, ch);
     }

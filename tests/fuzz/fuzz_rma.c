@@ -181,7 +181,7 @@ telpher_context_destroy(telpher_context *ctx)
 }
 
 telpher_status
-telpher_peer_give_up(telpher_context *ctx, uint32_t rank)
+telpher_peer_disconnect(telpher_context *ctx, uint32_t rank)
 {
     (void)ctx;
     (void)rank;

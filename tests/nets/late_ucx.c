@@ -107,7 +107,7 @@ static void
 receive(struct world *w)
 {
     UNTIL(w, late.begun);
-    w->ops->give_up(w->net, 0);
+    w->ops->close_peer(w->net, 0);
     UNTIL(w, the.ended);
     MUST(w, the.status == TELPHER_ERR_PEER_LOST);
     MUST(w, the.in_time == (how_late != TP_CLOCK_FOREVER));

@@ -505,11 +505,11 @@ test_sleep(void **state)
     assert_true(run(2, false, NULL, full_naps));
 }
 
-/* ---- goodbye ---- */
+/* ---- disconnecting in order ---- */
 
 /* Data arrives though its sender leaves at once; the peer gets one callback for the leaving. */
 static void
-goodbye(struct world *w)
+disconnect(struct world *w)
 {
     static const uint8_t data[100];
 
@@ -532,16 +532,16 @@ goodbye(struct world *w)
 }
 
 static void
-test_goodbye(void **state)
+test_disconnect(void **state)
 {
     (void)state;
-    assert_true(run(2, false, NULL, goodbye));
+    assert_true(run(2, false, NULL, disconnect));
 }
 
-/* ---- given up ---- */
+/* ---- closing a connection with an error ---- */
 
 static void
-give_up(struct world *w)
+close_peer(struct world *w)
 {
     uint8_t byte = 0;
 
@@ -549,7 +549,7 @@ give_up(struct world *w)
     if (w->rank == 0) {
         world_send(w, 1, &byte, 1, &byte, 1);
         world_barrier(w);
-        w->ops->give_up(w->net, 1);
+        w->ops->close_peer(w->net, 1);
         UNTIL(w, w->lost[1] != 0);
         MUST(w, w->ops->send(w->net, 1, &byte, 1, NULL, 0) == TELPHER_ERR_PEER_LOST);
     } else {
@@ -562,10 +562,10 @@ give_up(struct world *w)
 }
 
 static void
-test_give_up(void **state)
+test_close_peer(void **state)
 {
     (void)state;
-    assert_true(run(2, false, NULL, give_up));
+    assert_true(run(2, false, NULL, close_peer));
 }
 
 /* ---- addresses ---- */
@@ -605,10 +605,10 @@ int
 main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_talk),      cmocka_unit_test(test_room),
-        cmocka_unit_test(test_bulk),      cmocka_unit_test(test_sleep),
-        cmocka_unit_test(test_goodbye),   cmocka_unit_test(test_give_up),
-        cmocka_unit_test(test_addresses), cmocka_unit_test(test_copies),
+        cmocka_unit_test(test_talk),       cmocka_unit_test(test_room),
+        cmocka_unit_test(test_bulk),       cmocka_unit_test(test_sleep),
+        cmocka_unit_test(test_disconnect), cmocka_unit_test(test_close_peer),
+        cmocka_unit_test(test_addresses),  cmocka_unit_test(test_copies),
     };
 
     transport = argc > 1 ? argv[1] : "shm";

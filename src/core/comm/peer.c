@@ -282,7 +282,7 @@ tp_comm_peer_fail(struct tp_comm_peer *peer, telpher_status why)
     peer->status = TELPHER_ERR_PEER_LOST;
     peer->lost_why = telpher_status_text(why);
     tp_comm_revocation_post(peer->ctx, peer->rank, TP_COMM_REVOCATION_REVOKED);
-    peer->net->ops->give_up(peer->net, peer->rank);
+    peer->net->ops->close_peer(peer->net, peer->rank);
 }
 
 void
@@ -346,7 +346,7 @@ telpher_peer_status(const telpher_context *ctx, uint32_t rank)
 }
 
 telpher_status
-telpher_peer_give_up(telpher_context *ctx, uint32_t rank)
+telpher_peer_disconnect(telpher_context *ctx, uint32_t rank)
 {
     struct tp_net *net;
 
@@ -369,7 +369,7 @@ telpher_peer_give_up(telpher_context *ctx, uint32_t rank)
     note_absence(ctx->peers[rank], "it was disconnected");
     net = tp_comm_peer_choose(ctx, rank);
     if (net != NULL) {
-        net->ops->give_up(net, rank); /* the peer may have connected to this rank */
+        net->ops->close_peer(net, rank); /* the peer may have connected to this rank */
     }
     return TELPHER_OK;
 }

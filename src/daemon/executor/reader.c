@@ -89,7 +89,7 @@ tp_exec_transfer_id(struct tp_exec *x)
 }
 
 static void
-say_goodbye(struct tp_exec *x, telpher_status status, const char *text)
+send_goodbye(struct tp_exec *x, telpher_status status, const char *text)
 {
     struct tp_wire_goodbye m = {.status = status,
                                 .text = {(uint32_t)strlen(text), text}};
@@ -107,7 +107,7 @@ tp_exec_die(struct tp_exec *x, telpher_status status, const char *text)
     tp_warn("executor", "session ends: %s", text);
     (void)snprintf(words.text, sizeof(words.text), "%s", text);
     (void)tp_control_send(TP_CONTROL_FD, &words, -1);
-    say_goodbye(x, status, text);
+    send_goodbye(x, status, text);
     _exit(3);
 }
 
@@ -496,7 +496,7 @@ tp_exec_serve(struct tp_exec *x)
     case TELPHER_ERR_PEER_LOST:
         break;
     case TELPHER_ERR_CANCELED:
-        say_goodbye(x, TELPHER_ERR_PEER_LOST, "the daemon has ended");
+        send_goodbye(x, TELPHER_ERR_PEER_LOST, "the daemon has ended");
         return 0;
     case TELPHER_ERR_LIMIT:
         tp_exec_die(x, status,

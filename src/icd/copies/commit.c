@@ -593,9 +593,9 @@ tp_icd_copies_on_done(struct tp_icd_session *session, const struct tp_wire_done 
     return true;
 }
 
-/** The second server does not have the content that it should. */
+/** The second server lacks content: the copies pause; of a session without a twin, the server is lost. */
 static void
-give_up(struct tp_icd_copies *c, const char *why)
+lose_copy(struct tp_icd_copies *c, const char *why)
 {
     if (c->twin != NULL) {
         tp_copies_pause(c, why);
@@ -624,7 +624,7 @@ tp_copies_haul_done(struct tp_icd_copies *c, const struct tp_wire_done *msg)
         tp_free(haul);
         c->copying--;
         if (msg->status != CL_COMPLETE) {
-            give_up(c, "the second server cannot copy");
+            lose_copy(c, "the second server cannot copy");
         } else {
             tp_copies_pump(c);
         }

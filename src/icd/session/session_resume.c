@@ -277,7 +277,7 @@ tp_icd_session_watch(struct tp_icd_session *session, bool resumes)
  * threads may have stopped inside of it.
  */
 __attribute__((destructor)) static void
-say_goodbye(void)
+send_goodbyes(void)
 {
     const struct tp_wire_goodbye msg = {.text = {0, ""}};
 

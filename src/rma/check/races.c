@@ -82,7 +82,7 @@ join(struct tp_rma_races *races, uint32_t *into, const uint32_t *from)
 }
 
 static void
-give_up(struct tp_rma_races *races)
+stop_history(struct tp_rma_races *races)
 {
     if (!races->full) {
         races->full = true;
@@ -102,7 +102,7 @@ find_or_make(struct tp_rma_races *races, struct tp_map *map, uint64_t key, size_
         if (found == NULL || tp_map_put(map, key, found) != TELPHER_OK) {
             tp_free(found);
             found = NULL;
-            give_up(races);
+            stop_history(races);
         }
     }
     return found;
@@ -146,7 +146,7 @@ tp_rma_races_send(struct tp_rma_rank *from, struct tp_rma_rank *to, uint32_t tag
                ? tp_zalloc(sizeof(*sent) + races->ranks * sizeof(uint32_t), "races")
                : NULL;
     if (sent == NULL) {
-        give_up(races);
+        stop_history(races);
         return;
     }
     publish(races, from, sent->clock);

@@ -209,7 +209,7 @@ step_back(struct tp_rma_world *w, struct tp_rma_hello *hello, telpher_status sta
     for (uint32_t i = 0; i < w->count && status == TELPHER_ERR_TIMEOUT; i++) {
         if (i != w->process && hello_of(w, i) == NULL) {
             w->processes[i].lost = true;
-            telpher_peer_give_up(w->ctx, i);
+            telpher_peer_disconnect(w->ctx, i);
         }
     }
 }
@@ -445,7 +445,7 @@ leave_behind(struct tp_rma_remote *r)
         if (i != w->process && is_owed(w, i)) {
             tp_error("rma", "%s: process %u has not ended; it is left behind",
                      r->run->kernel->name, i);
-            telpher_peer_give_up(w->ctx, i);
+            telpher_peer_disconnect(w->ctx, i);
         }
     }
     tp_rma_remote_look_for_lost(r);

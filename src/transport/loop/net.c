@@ -123,7 +123,7 @@ loop_get(struct tp_net *net, uint32_t peer, uint64_t address, void *dst, size_t 
 }
 
 static void
-loop_give_up(struct tp_net *net, uint32_t peer)
+loop_close_peer(struct tp_net *net, uint32_t peer)
 {
     loop_net(net)->aborted = true;
 }
@@ -204,7 +204,7 @@ const struct tp_net_ops tp_loop_net = {
     .send = loop_send,
     .control = loop_control,
     .get = loop_get,
-    .give_up = loop_give_up,
+    .close_peer = loop_close_peer,
     .progress = loop_progress,
     .arm = loop_arm,
     .fd = loop_fd,

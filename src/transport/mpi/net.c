@@ -284,7 +284,7 @@ net_connect(struct tp_net *net, uint32_t peer, const uint8_t *src, size_t len)
 }
 
 static void
-net_give_up(struct tp_net *net, uint32_t peer)
+net_close_peer(struct tp_net *net, uint32_t peer)
 {
     struct mpi_link *link = mpi_net(net)->links[peer];
 
@@ -338,7 +338,7 @@ const struct tp_net_ops tp_mpi_net = {
     .control = tp_mpi_control,
     .write_data = tp_mpi_write_data,
     .expect_data = tp_mpi_expect_data,
-    .give_up = net_give_up,
+    .close_peer = net_close_peer,
     .progress = net_progress,
     .arm = net_arm,
     .fd = net_fd,

@@ -186,7 +186,7 @@ data_has_come(struct mpi_data *d)
     if (status != TELPHER_OK || len != was.len) {
         break_off(was.peer, "rendezvous data");
     } else {
-        n->params.events->data_came(n->params.user, was.peer->rank, was.id, len);
+        n->params.events->data_received(n->params.user, was.peer->rank, was.id, len);
     }
     return true;
 }

@@ -185,7 +185,7 @@ data_has_left(struct mpi_data *d)
     tp_list_remove(&d->link);
     tp_free(d);
     if (status == TELPHER_OK) {
-        n->params.events->data_left(n->params.user, arg, len);
+        n->params.events->data_sent(n->params.user, arg, len);
     }
     return true;
 }

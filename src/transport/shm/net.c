@@ -102,7 +102,7 @@ shm_connect(struct tp_net *net, uint32_t peer, const uint8_t *address, size_t le
 }
 
 static void
-shm_give_up(struct tp_net *net, uint32_t peer)
+shm_close_peer(struct tp_net *net, uint32_t peer)
 {
     struct shm_link *link = shm_net(net)->links[peer];
 
@@ -336,7 +336,7 @@ const struct tp_net_ops tp_shm_net = {
     .write_data = tp_shm_write_data,
     .can_get = tp_shm_can_get,
     .get = tp_shm_get,
-    .give_up = shm_give_up,
+    .close_peer = shm_close_peer,
     .progress = shm_progress,
     .arm = shm_arm,
     .fd = shm_fd,

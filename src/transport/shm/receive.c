@@ -21,7 +21,7 @@ take_part(struct shm_link *link, const struct tp_shm_message *m)
         if (room != 0) {
             memcpy(dst, m->data, room);
         }
-        params->events->data_came(params->user, link->rank, m->id, m->len);
+        params->events->data_received(params->user, link->rank, m->id, m->len);
     }
 }
 

@@ -214,7 +214,7 @@ tp_shm_write_data(struct tp_net *net, uint32_t peer, uint32_t id, const void *sr
         return 0;
     }
     write_beside(link, &place, TP_SHM_PART, &id, sizeof(id), src, part);
-    params->events->data_left(params->user, arg, part);
+    params->events->data_sent(params->user, arg, part);
     return part;
 }
 

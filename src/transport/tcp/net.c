@@ -26,11 +26,11 @@ enum {
     REST_READS = 1024, /* more than a socket buffers, at some 100 KiB each */
 };
 /** Time to send what a socket had no room for until the end. */
-#define GOODBYE_TIME TP_CLOCK_S
-#define GOODBYE_NAP 1 /* [ms] */
+#define LINGER_TIME TP_CLOCK_S
+#define LINGER_NAP 1 /* [ms] */
 /** [bytes] that an empty socket buffer takes with any settings, so that no rank has
  *  to wait for the lower rank's choice before it leaves. */
-#define GOODBYE_BYTES 4096
+#define LEAVE_BYTES 4096
 
 /* ---- create ---- */
 
@@ -196,7 +196,7 @@ tp_tcp_net_lose(struct tcp_peer *peer, telpher_status why)
 }
 
 static void
-net_give_up(struct tp_net *net, uint32_t rank)
+net_close_peer(struct tp_net *net, uint32_t rank)
 {
     struct tcp_peer *peer = tcp_net(net)->peers[rank];
 
@@ -379,7 +379,7 @@ static bool
 has_left(const struct tcp_conn *c)
 {
     return c->dead || !tp_tcp_net_has_out(c) ||
-           (c->held && !c->connecting && tp_buf_len(&c->out) <= GOODBYE_BYTES);
+           (c->held && !c->connecting && tp_buf_len(&c->out) <= LEAVE_BYTES);
 }
 
 static bool
@@ -399,14 +399,14 @@ net_busy(struct tp_net *net, uint32_t *ret_peer)
 /* Sent data must arrive. Closing a socket with unread input resets the connection,
  * and drops what the peer has not read. */
 static void
-say_goodbye(struct tcp_conn *c, tp_ns deadline)
+linger(struct tcp_conn *c, tp_ns deadline)
 {
     ssize_t got = 1;
 
     while (!has_arrived(c) && got != 0 && !tp_clock_passed(deadline)) {
         struct pollfd p = {.fd = c->fd, .events = POLLIN};
 
-        (void)poll(&p, 1, GOODBYE_NAP);
+        (void)poll(&p, 1, LINGER_NAP);
         got = recv(c->fd, NULL, INT_MAX, MSG_DONTWAIT | MSG_TRUNC); /* discarded */
     }
 }
@@ -415,7 +415,7 @@ static void
 net_destroy(struct tp_net *net)
 {
     struct tcp_net *n = tcp_net(net);
-    tp_ns deadline = tp_clock_deadline(GOODBYE_TIME);
+    tp_ns deadline = tp_clock_deadline(LINGER_TIME);
 
     tp_list_for_each_entry(struct tcp_conn, c, &n->conns, link) {
         if (c->held) { /* the lower rank reads it, whichever connection it chooses */
@@ -425,7 +425,7 @@ net_destroy(struct tp_net *net)
         (void)shutdown(c->fd, SHUT_WR);
     }
     tp_list_for_each_entry_safe(struct tcp_conn, c, &n->conns, link) {
-        say_goodbye(c, deadline);
+        linger(c, deadline);
         tp_tcp_net_free(c);
     }
     for (uint32_t r = 0; r < n->params.size; r++) {
@@ -444,7 +444,7 @@ const struct tp_net_ops tp_tcp_net = {
     .control = net_control,
     .write_data = tp_tcp_net_write_data,
     .is_idle = net_is_idle,
-    .give_up = net_give_up,
+    .close_peer = net_close_peer,
     .progress = net_progress,
     .arm = net_arm,
     .fd = net_fd,

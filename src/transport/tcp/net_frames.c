@@ -147,7 +147,7 @@ flush_part(struct tcp_conn *c)
     part->src += of_data;
     part->left -= of_data;
     if (part->left == 0 && part->head_left == 0) { /* the engine may start another */
-        params->events->data_left(params->user, part->arg, (size_t)part->frame.len);
+        params->events->data_sent(params->user, part->arg, (size_t)part->frame.len);
     }
     return true;
 }

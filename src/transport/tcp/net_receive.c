@@ -58,7 +58,7 @@ advance(struct tcp_conn *c, size_t len)
     const struct tp_net_params *params = &c->net->params;
 
     c->into_left -= len;
-    params->events->data_came(params->user, c->peer->rank, c->into_id, len);
+    params->events->data_received(params->user, c->peer->rank, c->into_id, len);
 }
 
 /* Copies data that is in the buffer. @return false: there is none */

@@ -301,7 +301,7 @@ net_connect(struct tp_net *net, uint32_t peer, const uint8_t *address, size_t le
 }
 
 static void
-net_give_up(struct tp_net *net, uint32_t peer)
+net_close_peer(struct tp_net *net, uint32_t peer)
 {
     struct ucx_link *link = ucx_net(net)->links[peer];
 
@@ -473,7 +473,7 @@ const struct tp_net_ops tp_ucx_net = {
     .rndv_send = tp_ucx_rndv_send,
     .rndv_recv = tp_ucx_rndv_recv,
     .rndv_reject = tp_ucx_rndv_reject,
-    .give_up = net_give_up,
+    .close_peer = net_close_peer,
     .progress = net_progress,
     .arm = net_arm,
     .fd = net_fd,

@@ -33,7 +33,7 @@ enum {
 
 /* Fails the job: from now on a rank that sends data is answered with the error. */
 static void
-give_up(struct telpher_root *root, telpher_status status, const char *words)
+set_failed(struct telpher_root *root, telpher_status status, const char *words)
 {
     if (root->failed == TELPHER_OK) {
         root->failed = status;
@@ -61,7 +61,7 @@ push(struct telpher_root *root, struct tp_bootstrap_client *g)
 static void
 fail(struct telpher_root *root, telpher_status status, const char *words)
 {
-    give_up(root, status, words);
+    set_failed(root, status, words);
     for (size_t i = 0; i < root->client_count; i++) {
         struct tp_bootstrap_client *g = &root->clients[i];
 
@@ -195,7 +195,7 @@ leave(struct telpher_root *root, struct tp_bootstrap_client *g)
     }
     root->ready -= ready && root->ready != 0; /* 0 after a failure was sent to all */
     snprintf(words, sizeof(words), "rank %u ended while the job was starting", rank);
-    give_up(root, TELPHER_ERR_PEER_LOST, words);
+    set_failed(root, TELPHER_ERR_PEER_LOST, words);
     /* If neither holds, the gather may be complete: a rank that sends more is answered with
      * the error. */
     if (!root->closed || root->ready != 0) {

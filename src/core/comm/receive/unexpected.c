@@ -284,13 +284,13 @@ ignore(struct tp_comm_link *link, uint32_t from, const struct tp_comm_unexpected
     if (peer == NULL || peer->absent) {
         tp_warn("comm", "connection to rank %u closed: %s", from,
                 telpher_status_text(peer == NULL ? status : peer->status));
-        net->ops->give_up(net, from);
+        net->ops->close_peer(net, from);
     } else if (peer->net != net) {
         tp_warn("comm",
                 "rank %u comes by %s, not by %s: do all ranks have the same "
                 "TELPHER_TRANSPORTS?",
                 from, net->ops->name, peer->net->ops->name);
-        net->ops->give_up(net, from);
+        net->ops->close_peer(net, from);
         tp_comm_peer_fail(peer, TELPHER_ERR_PROTO);
     }
 }

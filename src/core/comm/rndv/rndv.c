@@ -122,7 +122,7 @@ tp_rndv_break_off(struct tp_rndv_peer *p, const char *why)
         tp_warn(TP_RNDV_TOPIC, "the connection to rank %u over %s is closed: %s",
                 p->rank, net->ops->name, why);
         p->broken = true;
-        net->ops->give_up(net, p->rank);
+        net->ops->close_peer(net, p->rank);
     }
 }
 
@@ -153,7 +153,7 @@ on_control(void *user, uint32_t from, const void *frame, size_t len, size_t data
     bool good = false;
 
     if (p == NULL) {
-        r->net->ops->give_up(r->net, from);
+        r->net->ops->close_peer(r->net, from);
         return;
     }
     if (p->broken) {
@@ -293,8 +293,8 @@ static const struct tp_net_events engine_events = {
     .on_lost = on_lost,
     .on_control = on_control,
     .data_at = tp_rndv_data_at,
-    .data_came = tp_rndv_data_came,
-    .data_left = tp_rndv_data_left,
+    .data_received = tp_rndv_data_received,
+    .data_sent = tp_rndv_data_sent,
 };
 
 static void

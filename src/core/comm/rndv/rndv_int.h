@@ -126,7 +126,7 @@ void tp_rndv_complete(struct tp_net_rndv *b, telpher_status status);
 bool tp_rndv_answered(struct tp_rndv_peer *p, const struct tp_rndv_frame *f);
 /** Passes as much data to the transport as it accepts. @return number of parts */
 unsigned tp_rndv_push(struct tp_rndv_peer *p);
-void tp_rndv_data_left(void *user, void *arg, size_t len);
+void tp_rndv_data_sent(void *user, void *arg, size_t len);
 
 /* ---- rndv_receive.c ---- */
 /** Handles an RTS. @return false: the peer broke the protocol */
@@ -136,7 +136,7 @@ bool tp_rndv_offered(struct tp_rndv_peer *p, const struct tp_rndv_frame *f,
 unsigned tp_rndv_step(struct tp_net_rndv *b);
 bool tp_rndv_data_at(void *user, uint32_t from, uint32_t id, size_t left,
                      uint8_t **ret_dst, size_t *ret_room);
-void tp_rndv_data_came(void *user, uint32_t from, uint32_t id, size_t len);
+void tp_rndv_data_received(void *user, uint32_t from, uint32_t id, size_t len);
 
 /* ---- rndv_choice.c ---- */
 /** True if get() should copy the data that is received now. */

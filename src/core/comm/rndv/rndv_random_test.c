@@ -185,7 +185,7 @@ wire_write(struct tp_net *net, uint32_t peer, uint32_t id, const void *src, size
         memcpy(p->first, src, p->all);
         p->src = p->first;
         p->taken = 0;
-        s->events->data_left(s->user, arg, p->all);
+        s->events->data_sent(s->user, arg, p->all);
     }
     return p->all;
 }
@@ -239,7 +239,7 @@ wire_get(struct tp_net *net, uint32_t peer, uint64_t address, void *dst, size_t 
 }
 
 static void
-wire_give_up(struct tp_net *net, uint32_t peer)
+wire_close_peer(struct tp_net *net, uint32_t peer)
 {
     (void)peer;
     assert_int_not_equal(fault, NONE);
@@ -282,7 +282,7 @@ deliver_data(struct side *to, struct packet *p, const uint8_t *src, size_t all,
         if (TP_MIN(room, len) != 0) {
             memcpy(dst, src + p->done, TP_MIN(room, len));
         }
-        to->events->data_came(to->user, from, id, len);
+        to->events->data_received(to->user, from, id, len);
         p->done += len;
         if (to->closing || is_one_of(4)) {
             break;
@@ -366,7 +366,7 @@ report_left(struct side *s)
         struct packet *p = &s->wire[s->left % WIRE];
 
         if (p->taken != 0) {
-            s->events->data_left(s->user, p->arg, p->taken);
+            s->events->data_sent(s->user, p->arg, p->taken);
         }
     }
 }
@@ -401,7 +401,7 @@ static const struct tp_net_ops wire = {.name = "wire",
                                        .is_idle = wire_is_idle,
                                        .can_get = wire_can_get,
                                        .get = wire_get,
-                                       .give_up = wire_give_up,
+                                       .close_peer = wire_close_peer,
                                        .progress = wire_progress,
                                        .destroy = wire_destroy};
 

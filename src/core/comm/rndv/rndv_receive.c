@@ -238,7 +238,7 @@ tp_rndv_data_at(void *user, uint32_t from, uint32_t id, size_t left, uint8_t **r
     struct tp_net_rndv *b;
 
     if (p == NULL || p->broken) {
-        r->net->ops->give_up(r->net, from);
+        r->net->ops->close_peer(r->net, from);
         return false;
     }
     if (id == 0) {
@@ -258,7 +258,7 @@ tp_rndv_data_at(void *user, uint32_t from, uint32_t id, size_t left, uint8_t **r
 }
 
 void
-tp_rndv_data_came(void *user, uint32_t from, uint32_t id, size_t len)
+tp_rndv_data_received(void *user, uint32_t from, uint32_t id, size_t len)
 {
     struct tp_rndv *r = user;
     struct tp_rndv_peer *p = r->peers[from];

@@ -166,7 +166,7 @@ tp_rndv_push(struct tp_rndv_peer *p)
 }
 
 void
-tp_rndv_data_left(void *user, void *arg, size_t len)
+tp_rndv_data_sent(void *user, void *arg, size_t len)
 {
     struct tp_net_rndv *b = arg;
 

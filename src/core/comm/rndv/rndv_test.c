@@ -106,7 +106,7 @@ fake_progress(struct tp_net *net)
     assert_int_equal(room, LEN);
     memcpy(dst, the.src, LEN);
     the.writes++;
-    the.events->data_came(the.user, PEER, the.asked, LEN);
+    the.events->data_received(the.user, PEER, the.asked, LEN);
     the.asked = 0;
     return 1;
 }

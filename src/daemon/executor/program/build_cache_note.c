@@ -39,7 +39,7 @@ free_all(struct tp_list *dead)
 
 /* Moves a note to the list of those to free. Under the lock. */
 static void
-give_up(struct tp_exec_cache *cache, struct tp_exec_note *n, struct tp_list *dead)
+drop_note(struct tp_exec_cache *cache, struct tp_exec_note *n, struct tp_list *dead)
 {
     tp_list_remove(&n->link);
     cache->note_count--;
@@ -87,7 +87,7 @@ keep_bounds(struct tp_exec_cache *cache, struct tp_list *dead)
 
         if (count == NOTES_MAX || more > cache->bytes_max - bytes ||
             !has_room(&seen, n)) {
-            give_up(cache, n, dead);
+            drop_note(cache, n, dead);
         } else {
             bytes += more;
             count++;
@@ -97,13 +97,13 @@ keep_bounds(struct tp_exec_cache *cache, struct tp_list *dead)
 
 /* Drops an older note of the same key. */
 static void
-give_up_same(struct tp_exec_cache *cache, const uint8_t *key, struct tp_list *dead)
+drop_same(struct tp_exec_cache *cache, const uint8_t *key, struct tp_list *dead)
 {
     tp_list_for_each_safe(pos, &cache->notes) {
         struct tp_exec_note *n = tp_list_entry(pos, struct tp_exec_note, link);
 
         if (memcmp(n->key, key, sizeof(n->key)) == 0) {
-            give_up(cache, n, dead);
+            drop_note(cache, n, dead);
         }
     }
 }
@@ -152,7 +152,7 @@ tp_exec_cache_note(struct tp_exec_build *build, const struct tp_buf *facts)
     }
     tp_list_init(&dead);
     tp_mutex_lock(&cache->lock);
-    give_up_same(cache, n->key, &dead);
+    drop_same(cache, n->key, &dead);
     tp_list_push_front(&cache->notes, &n->link);
     cache->note_count++;
     keep_bounds(cache, &dead);
@@ -192,7 +192,7 @@ tp_exec_cache_give_way(struct tp_exec *x)
         struct tp_exec_note *n = tp_list_entry(pos, struct tp_exec_note, link);
 
         if (n->program->obj.released) {
-            give_up(cache, n, &dead);
+            drop_note(cache, n, &dead);
         }
     }
     tp_mutex_unlock(&cache->lock);

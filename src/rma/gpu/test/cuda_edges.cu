@@ -242,7 +242,7 @@ TELPHER_RMA_KERNEL(kernel_not_all_add)
 }
 
 /* Rank 0's wait ends by itself; it waits no more when the other one fails. */
-TELPHER_RMA_KERNEL(kernel_gave_up)
+TELPHER_RMA_KERNEL(kernel_timed_out)
 {
     if (rma->world_rank == 0) {
         must(rma, telpher_rma_wait_for(rma, 1, 1, 1000000) == TELPHER_ERR_TIMEOUT);
@@ -357,7 +357,7 @@ main(int argc, char **argv)
         {"timer", &kernel_timer, 16, 2, 20, LATE, TELPHER_OK, ""},
         {"not_all_add", &kernel_not_all_add, 3, 1, 1, SOON, TELPHER_ERR_TIMEOUT,
          "rank 1: waits in reduce of group 0"},
-        {"gave_up", &kernel_gave_up, 2, 1, 1, SOON, TELPHER_ERR_TIMEOUT, "rank 0: ran"},
+        {"timed_out", &kernel_timed_out, 2, 1, 1, SOON, TELPHER_ERR_TIMEOUT, "rank 0: ran"},
         {"for_ever", &kernel_for_ever, 3, 2, 1, SOON, TELPHER_ERR_DEADLOCK,
          "rank 2: has returned"},
         {"for_long", &kernel_for_long, 3, 2, 1, SOON / 2, TELPHER_OK, ""},

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * usage: nets_give_up TRANSPORT
+ * usage: nets_close_peer TRANSPORT
  *
- * Rank 0 gives rank 1 up in the middle of large data, and uses its memory again as soon as it is told
- * that it may. Rank 1 has all of the data, or is told that it is lost.
+ * Rank 0 closes its connection to rank 1 while large data is under way, and reuses the memory as soon
+ * as the operation is done. Rank 1 receives all of the data, or PEER_LOST.
  */
 #include <sched.h>
 #include <setjmp.h>
@@ -52,7 +52,7 @@ on_rndv(struct world *w, uint32_t from, const void *header, size_t header_len,
 }
 
 static void
-send_and_give_up(struct world *w)
+send_and_close(struct world *w)
 {
     telpher_status status;
 
@@ -61,7 +61,7 @@ send_and_give_up(struct world *w)
                  TELPHER_ERR_AGAIN);
     MUST(w, status == TELPHER_OK);
     UNTIL(w, atomic_load(&w->shared->words[BEGUN]) != 0);
-    w->ops->give_up(w->net, 1);
+    w->ops->close_peer(w->net, 1);
     UNTIL(w, the.ended);
     MUST(w, the.status == TELPHER_OK || the.status == TELPHER_ERR_PEER_LOST);
     memset(the.memory, AFTER, LEN);
@@ -95,7 +95,7 @@ rank(struct world *w)
     memset(the.memory, w->rank == 0 ? BEFORE : 0, LEN);
     world_connect(w, 1 - w->rank);
     if (w->rank == 0) {
-        send_and_give_up(w);
+        send_and_close(w);
     } else {
         receive(w);
     }
