@@ -33,6 +33,7 @@ static int
 start(int required)
 {
     struct tp_ampi_rank *rank;
+    int error;
 
     if (tp_ampi.ctx == NULL && !tp_ampi.over && !tp_ampi_process_start(0)) {
         tp_ampi_abort(1);
@@ -43,7 +44,10 @@ start(int required)
     }
     rank->initialized = true;
     tp_ampi_set_threads(required);
-    return tp_ampi_meet_parent(rank);
+    tp_ampi_enter();
+    error = tp_ampi_meet_parent(rank);
+    tp_ampi_leave();
+    return error;
 }
 
 int
