@@ -12,7 +12,7 @@
 #            graph, NCCL where it is): medians of SAMPLES (20), with as much work on each device (9 devices: a quarter of it)
 #   thesis   the same with the sizes of dCUDA's thesis
 #   processes  kernels whose ranks lie in several processes: two on one GPU, and one a GPU, by memory that they open and by
-#            their agents over shared memory, TCP, UCX and MPI, as far as they are here (an mpicxx when it is built, mpirun;
+#            their proxies over shared memory, TCP, UCX and MPI, as far as they are here (an mpicxx when it is built, mpirun;
 #            LD_LIBRARY_PATH may name another UCX); a process that is killed; latencies beside a flag's to the host and back
 #   memory   the same few under compute-sanitizer, where it is installed
 # Needs lib/libtelpher-rma and lib/libtelpher of the build, bin/telpher for several processes, and the driver. ARCH=sm_90 says what is built for.

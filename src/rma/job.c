@@ -15,7 +15,7 @@
 
 enum {
     CHECKED_LANES = 8,
-    STACK_BYTES_AGENT = 128 << 10,
+    STACK_BYTES_PROXY = 128 << 10,
 };
 
 /* ---- jobs ---- */
@@ -132,7 +132,7 @@ complete_params(telpher_rma_params *p, const struct tp_rma_world *world,
     p->stack_bytes = p->stack_bytes != 0 ? p->stack_bytes : settings->stack_bytes;
     p->stack_bytes = TP_MAX(p->stack_bytes, TP_RMA_STACK_MIN);
     if (world != NULL) { /* a rank may do the progress thread's work */
-        p->stack_bytes = TP_MAX(p->stack_bytes, STACK_BYTES_AGENT);
+        p->stack_bytes = TP_MAX(p->stack_bytes, STACK_BYTES_PROXY);
     }
     return check_world(p, world, err);
 }

@@ -376,10 +376,10 @@ say_what_is_left(void)
         const struct tp_exec_transfer *t = value;
 
         fprintf(stderr,
-                "transfer 0x%llx size %llu known %d open %d landing %d finished %d "
+                "transfer 0x%llx size %llu known %d open %d receiving %d finished %d "
                 "error %d received %llu moved %llu sent %llu flying %u holding %u\n",
                 (unsigned long long)id, (unsigned long long)t->p.size, t->known,
-                t->open, t->landing, t->finished, t->error,
+                t->open, t->receiving, t->finished, t->error,
                 (unsigned long long)t->received, (unsigned long long)t->moved,
                 (unsigned long long)t->sent, t->flying, t->holding);
     }

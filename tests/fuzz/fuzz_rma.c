@@ -487,7 +487,7 @@ command(struct input *in, const struct process *p)
     telpher_rma_command c = {.launch = p->job->world->serial};
     uint8_t op = input_u8(in);
 
-    c.op = op < 128 ? op % 8 : (uint16_t)(TELPHER_RMA_COMMAND_AGENTS + op % 10);
+    c.op = op < 128 ? op % 8 : (uint16_t)(TELPHER_RMA_COMMAND_CONTROL + op % 10);
     c.flags = input_u8(in) % 8;
     c.tag = (uint32_t)number(in, 9);
     c.from = (uint32_t)number(in, COUNT * RANKS);

@@ -309,7 +309,7 @@ accesses(telpher_rma_job *job, uint64_t most)
         struct processes_data *on_gpu = NULL;
         telpher_status status = TELPHER_ERR_NO_MEMORY;
 
-        if (size % 3 == 1) { /* the others are reached by the agents at first */
+        if (size % 3 == 1) { /* the others are reached by the proxies at first */
             telpher_rma_cuda_share(blocks[0]);
         }
         if (cudaMalloc(&on_gpu, sizeof(d)) == cudaSuccess &&
@@ -382,7 +382,7 @@ bad_kernels(void)
     telpher_rma_destroy(job);
 }
 
-/* Memory that the others open, and memory that the agents alone reach at first. */
+/* Memory that the others open, and memory that the proxies alone reach at first. */
 static void
 chances(telpher_rma_job *job)
 {

@@ -96,8 +96,8 @@ request_export(const struct _cl_command_queue *queue, const struct _cl_mem *buff
     if (status == TELPHER_OK) {
         tp_icd_peer_address(queue->session, NULL, text, token->address,
                             sizeof(token->address));
-        status = tp_icd_peer_open_way(queue->session, text, token->address, token->name,
-                                      token->key, text);
+        status = tp_icd_peer_open_route(queue->session, text, token->address,
+                                        token->name, token->key, text);
         if (status != TELPHER_OK) {
             tp_icd_lock();
             tp_icd_put_release(queue->session, id);

@@ -78,7 +78,7 @@ on_frame(void *arg, uint16_t type, const uint8_t *body, const uint8_t *end)
     }
 }
 
-/** Waits for more of the reply. Ends a connection whose way is gone, or whose server's machine is
+/** Waits for more of the reply. Ends a connection whose route is gone, or whose server's machine is
  *  silent, so that the request can go on another one. */
 static telpher_status
 wait_watching(struct inquiry *q, struct tp_stream *stream)

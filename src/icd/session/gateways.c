@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Opens ways through gateways for streams between servers. A gateway admits this process by its
+ * Opens routes through gateways for streams between servers. A gateway admits this process by its
  * own keys and cookie, which no other server gets: for each stream it gets a fresh key. It
- * keeps the ways of a connection, so that this process has one open to each gateway it used.
+ * keeps the connection to each gateway that it used.
  */
 #include "icd/session/gateways.h"
 
@@ -33,12 +33,12 @@ struct gateway {
 static struct tp_list gateways = {&gateways, &gateways}; /* lock */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-/** One way: what a gateway is asked for. */
-struct way {
+/** One hop of a route: what a gateway is asked to open. */
+struct hop {
     const uint8_t *name;
     uint8_t key[TP_WIRE_PEER_KEY_BYTES];
     const char *gateway; /**< its address for this process */
-    const char *route; /**< the server after it */
+    const char *next; /**< the server after it */
 };
 
 static telpher_status
@@ -99,17 +99,17 @@ on_frame(void *arg, uint16_t type, const uint8_t *body, const uint8_t *end)
     return g->answered ? TELPHER_OK : TELPHER_ERR_PEER_LOST;
 }
 
-/* Asks a gateway. @return its answer; PEER_LOST, TIMEOUT: there is none */
+/* Requests a hop. @return the gateway's answer; PEER_LOST, TIMEOUT: there is none */
 static telpher_status
-ask(struct gateway *g, const struct way *way)
+request_hop(struct gateway *g, const struct hop *hop)
 {
     static const struct tp_stream_handler handler = {.frame = on_frame};
     const uint64_t deadline = tp_clock_deadline(ANSWER_TIME);
     const struct tp_wire_route_accept msg = {
         .request = tp_wire_id(TP_WIRE_KIND_REQUEST, 1),
-        .name = {TP_WIRE_SESSION_BYTES, way->name},
-        .key = {sizeof(way->key), way->key},
-        .route = {(uint32_t)strlen(way->route), way->route}};
+        .name = {TP_WIRE_SESSION_BYTES, hop->name},
+        .key = {sizeof(hop->key), hop->key},
+        .route = {(uint32_t)strlen(hop->next), hop->next}};
     telpher_status status = tp_stream_put(g->stream, TP_WIRE_ROUTE_ACCEPT, &msg);
 
     g->answered = false;
@@ -128,12 +128,13 @@ ask(struct gateway *g, const struct way *way)
     return status == TELPHER_OK ? g->reply.status : status;
 }
 
-/* Asks on the connection that there is, else, or if that was lost since, on another one. */
+/* Requests a hop on the open connection to the gateway, or on a new one if there is none or it is
+ * lost. */
 static telpher_status
-open_way(const struct way *way, struct tp_error *err)
+open_hop(const struct hop *hop, struct tp_error *err)
 {
-    struct gateway *g = find_gateway(way->gateway);
-    telpher_status status = g != NULL ? ask(g, way) : TELPHER_ERR_PEER_LOST;
+    struct gateway *g = find_gateway(hop->gateway);
+    telpher_status status = g != NULL ? request_hop(g, hop) : TELPHER_ERR_PEER_LOST;
 
     if (status == TELPHER_OK) {
         return status;
@@ -143,14 +144,14 @@ open_way(const struct way *way, struct tp_error *err)
         tp_stream_destroy(g->stream);
         tp_free(g);
     }
-    status = connect_gateway(way->gateway, &g, err);
+    status = connect_gateway(hop->gateway, &g, err);
     if (status != TELPHER_OK) {
         return status;
     }
-    status = ask(g, way);
+    status = request_hop(g, hop);
     return status == TELPHER_OK
                ? status
-               : tp_error_set(err, status, "gateway %s: %s", way->gateway,
+               : tp_error_set(err, status, "gateway %s: %s", hop->gateway,
                               telpher_status_text(status));
 }
 
@@ -159,27 +160,27 @@ tp_icd_gateways_open(const char *address, const char *own,
                      const uint8_t name[TP_WIRE_SESSION_BYTES],
                      const uint8_t key[TP_WIRE_PEER_KEY_BYTES], struct tp_error *err)
 {
-    char hop[TP_ADDRESS_HOP_BYTES], next[TP_ADDRESS_HOP_BYTES];
+    char first[TP_ADDRESS_HOP_BYTES], next[TP_ADDRESS_HOP_BYTES];
     telpher_status status = TELPHER_OK;
     const char *rest;
 
-    while (status == TELPHER_OK && (rest = tp_address_route(address, hop)) != NULL) {
+    while (status == TELPHER_OK && (rest = tp_address_route(address, first)) != NULL) {
         const size_t before = strlen(own) - strlen(rest) - 1;
         char *gateway = tp_asprintf("gateway", "%.*s", (int)before, own);
-        struct way way = {
-            .name = name, .gateway = gateway, .route = tp_client_next_hop(rest, next)};
+        struct hop hop = {
+            .name = name, .gateway = gateway, .next = tp_client_next_hop(rest, next)};
 
-        if (gateway == NULL || way.route == NULL) {
+        if (gateway == NULL || hop.next == NULL) {
             status = TELPHER_ERR_INVALID;
         } else {
-            status = tp_proof_route_key(key, address, way.key, err);
+            status = tp_proof_route_key(key, address, hop.key, err);
         }
         if (status == TELPHER_OK) {
             pthread_mutex_lock(&lock);
-            status = open_way(&way, err);
+            status = open_hop(&hop, err);
             pthread_mutex_unlock(&lock);
         }
-        explicit_bzero(&way, sizeof(way));
+        explicit_bzero(&hop, sizeof(hop));
         tp_free(gateway);
         address = rest;
     }

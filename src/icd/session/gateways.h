@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opens ways through gateways for streams between servers: docs/protocol.md section 2.4. */
+/* Opens routes through gateways for streams between servers: docs/protocol.md section 2.4. */
 #ifndef TELPHER_ICD_SESSION_GATEWAYS_H
 #define TELPHER_ICD_SESSION_GATEWAYS_H
 
@@ -8,7 +8,7 @@
 
 /**
  * Has each gateway of @p address pass a stream on that proves the key derived from @p key; waits
- * for all of them. The ways stay open as long as this process and the gateways live.
+ * for all of them. The routes stay open as long as this process and the gateways live.
  * @param address the server as another one reaches it; without gateways there is nothing to do.
  * @param own     the same server as this process reaches it; ends with what follows the first
  *                gateway of @p address.

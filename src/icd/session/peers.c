@@ -28,7 +28,7 @@ enum {
 struct tp_icd_pair {
     uint32_t number; /**< of its stream; 0: there is none */
     bool had_stream;
-    char text[]; /**< its stream's way, or why there is none */
+    char text[]; /**< its stream's route, or why there is none */
 };
 
 /** Serializes arrangements; taken before tp_icd.lock. */
@@ -199,9 +199,9 @@ connect_to(struct tp_icd_session *from, uint32_t number,
 }
 
 telpher_status
-tp_icd_peer_open_way(const struct tp_icd_session *to, const char *own,
-                     const char *address, const uint8_t name[TP_WIRE_SESSION_BYTES],
-                     const uint8_t key[TP_WIRE_PEER_KEY_BYTES], char text[256])
+tp_icd_peer_open_route(const struct tp_icd_session *to, const char *own,
+                       const char *address, const uint8_t name[TP_WIRE_SESSION_BYTES],
+                       const uint8_t key[TP_WIRE_PEER_KEY_BYTES], char text[256])
 {
     struct tp_error err = {0};
     telpher_status status = tp_icd_gateways_open(
@@ -245,7 +245,7 @@ connect_one(struct tp_icd_session *from, struct tp_icd_session *to, uint32_t num
         status = TELPHER_ERR_UNREACHABLE;
         goto wipe_key;
     }
-    status = tp_icd_peer_open_way(to, text, ret_address, name, key, text);
+    status = tp_icd_peer_open_route(to, text, ret_address, name, key, text);
     if (status != TELPHER_OK) {
         goto wipe_key;
     }

@@ -42,11 +42,11 @@ void tp_icd_peer_address(const struct tp_icd_session *session,
  *  @param own     what the server named (--peer-address), as tp_icd_peer_address() has it.
  *  @param address what that wrote.
  *  @return OK, also without gateways; else why not in @p text, which may be @p own */
-telpher_status tp_icd_peer_open_way(const struct tp_icd_session *to, const char *own,
-                                    const char *address,
-                                    const uint8_t name[TP_WIRE_SESSION_BYTES],
-                                    const uint8_t key[TP_WIRE_PEER_KEY_BYTES],
-                                    char text[256]);
+telpher_status tp_icd_peer_open_route(const struct tp_icd_session *to, const char *own,
+                                      const char *address,
+                                      const uint8_t name[TP_WIRE_SESSION_BYTES],
+                                      const uint8_t key[TP_WIRE_PEER_KEY_BYTES],
+                                      char text[256]);
 /** Connects a session's server to a buffer that was exported, unless it is; waits for it.
  *  Not under the lock. @return the number of the stream; 0: the server is not reached */
 uint32_t tp_icd_peer_import(struct tp_icd_session *session,

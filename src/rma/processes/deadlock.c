@@ -20,7 +20,7 @@ struct tp_rma_deadlock {
 bool
 tp_rma_deadlock_counts(uint16_t op)
 {
-    return op < TELPHER_RMA_COMMAND_AGENTS || op == TP_RMA_CONTROL_GOT ||
+    return op < TELPHER_RMA_COMMAND_CONTROL || op == TP_RMA_CONTROL_GOT ||
            op == TP_RMA_CONTROL_FLUSHED || op == TP_RMA_CONTROL_ARRIVED;
 }
 

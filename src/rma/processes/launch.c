@@ -384,7 +384,7 @@ tp_rma_remote_begin(struct tp_rma_world *w, struct tp_rma_run *run,
 
 /* Its ranks run, or an operation of this launch with it is in progress. */
 static bool
-is_owed(const struct tp_rma_world *w, uint32_t process)
+is_unfinished(const struct tp_rma_world *w, uint32_t process)
 {
     const struct tp_rma_process *p = &w->processes[process];
 
@@ -397,7 +397,7 @@ all_are_done(const struct tp_rma_world *w)
 {
     uint32_t i = 0;
 
-    while (i < w->count && !is_owed(w, i)) {
+    while (i < w->count && !is_unfinished(w, i)) {
         i++;
     }
     return i == w->count;
@@ -442,7 +442,7 @@ leave_behind(struct tp_rma_remote *r)
 
     w->broken = true;
     for (uint32_t i = 0; i < w->count; i++) {
-        if (i != w->process && is_owed(w, i)) {
+        if (i != w->process && is_unfinished(w, i)) {
             tp_error("rma", "%s: process %u has not ended; it is left behind",
                      r->run->kernel->name, i);
             telpher_peer_disconnect(w->ctx, i);

@@ -96,8 +96,8 @@ void tp_rma_answer_get(struct tp_rma_remote *r, uint32_t process,
 static inline uint32_t
 tp_rma_handler_of(uint16_t op)
 {
-    return op < TELPHER_RMA_COMMAND_AGENTS ? TP_RMA_COMMAND_HANDLER
-                                           : TP_RMA_CONTROL_HANDLER;
+    return op < TELPHER_RMA_COMMAND_CONTROL ? TP_RMA_COMMAND_HANDLER
+                                            : TP_RMA_CONTROL_HANDLER;
 }
 
 /** Registers the handlers. @return OK, NO_MEMORY */

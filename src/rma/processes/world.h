@@ -24,7 +24,7 @@ enum {
 
 /** Control messages between processes, beside commands of ranks. */
 enum tp_rma_control_op {
-    TP_RMA_CONTROL_GOT = TELPHER_RMA_COMMAND_AGENTS, /* data of a get: number */
+    TP_RMA_CONTROL_GOT = TELPHER_RMA_COMMAND_CONTROL, /* data of a get: number */
     TP_RMA_CONTROL_FLUSHED, /* to: the rank that flushes */
     TP_RMA_CONTROL_ARRIVED, /* where: group; number: generation; tag: phase; a body */
     TP_RMA_CONTROL_HELLO, /* a launch begins: struct tp_rma_hello */

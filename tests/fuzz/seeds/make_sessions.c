@@ -636,20 +636,20 @@ make_held(struct steps *s)
 
 /* A client lets another server pass, which proves its key and asks for the route. */
 static void
-make_way(struct steps *s)
+make_route(struct steps *s)
 {
     s->len = 0;
     STEP(s, OPEN, 0, "\1");
     STEP(s, PREFACE, 0, "\14\0");
     STEP(s, TAKE, 0, "");
-    STEP(s, ROUTE_ACCEPT, 0, "\101"); /* the way of name 1 to "AA" */
+    STEP(s, ROUTE_ACCEPT, 0, "\101"); /* the route of name 1 to "AA" */
     STEP(s, TAKE, 0, "");
     STEP(s, OPEN, 1, "\1");
     STEP(s, PREFACE, 1, "\34\31");
     STEP(s, BYTES, 1, "\2AA");
     STEP(s, TAKE, 1, "");
     STEP(s, CLOSE, 0, "\0");
-    save("broker", "way", s->bytes, s->len);
+    save("broker", "route", s->bytes, s->len);
 }
 
 static void
@@ -690,7 +690,7 @@ make_broker_seeds(void)
 
     make_plain(&s);
     make_held(&s);
-    make_way(&s);
+    make_route(&s);
     make_sealed(&s);
 }
 

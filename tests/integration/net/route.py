@@ -273,20 +273,20 @@ class Hostile(Base):
             self.assertLess(status, 0, address)
         self.assertIsNone(self.gateway.process.poll())
 
-    def send_way(self, name, key, route):
-        """A client's connection that asks for a way, and the type of the answer."""
+    def send_route(self, name, key, route):
+        """A client's connection that asks for a route, and the type of the answer."""
         client = self.send(preface(0) + frame(1, ROUTE_ACCEPT, way(name, key, route)))
         self.addCleanup(client.close)
         self.assertEqual(status_of(receive(client, REPLY_BYTES)), 0)
         return client, struct.unpack_from("<IH", receive(client, 24 + 16))[1]
 
-    def open_way(self, name, key, route):
+    def open_route(self, name, key, route):
         """A client's connection that lets a server pass to one address."""
-        client, answer = self.send_way(name, key, route)
+        client, answer = self.send_route(name, key, route)
         self.assertEqual(answer, PEER_REPLY)
         return client
 
-    def pass_way(self, name, key, route):
+    def pass_route(self, name, key, route):
         """The status that a server gets that asks for a route with a key."""
         head, nonce = preface(len(route), stream=3, auth_len=32, session=name), os.urandom(32)
         with self.send(head + nonce + route) as s:
@@ -296,36 +296,36 @@ class Hostile(Base):
                 challenge = receive(s, REPLY_BYTES)
             return status_of(challenge)
 
-    def test_ways_of_servers(self):
+    def test_routes_of_servers(self):
         """A server passes with the client's key for it alone, to the one address, while the client is there."""
         name, key, route = os.urandom(16), os.urandom(32), f"127.0.0.1:{self.port}".encode()
-        self.assertLess(self.pass_way(name, key, route), 0)
-        client = self.open_way(name, key, route)
-        self.assertEqual(self.pass_way(name, key, route), 0)
-        self.assertLess(self.pass_way(name, os.urandom(32), route), 0)
-        self.assertLess(self.pass_way(os.urandom(16), key, route), 0)
-        self.assertLess(self.pass_way(name, key, b"localhost:%d" % self.port), 0)
+        self.assertLess(self.pass_route(name, key, route), 0)
+        client = self.open_route(name, key, route)
+        self.assertEqual(self.pass_route(name, key, route), 0)
+        self.assertLess(self.pass_route(name, os.urandom(32), route), 0)
+        self.assertLess(self.pass_route(os.urandom(16), key, route), 0)
+        self.assertLess(self.pass_route(name, key, b"localhost:%d" % self.port), 0)
         client.close()
-        until(lambda: self.pass_way(name, key, route) < 0, "the way ends with the client")
+        until(lambda: self.pass_route(name, key, route) < 0, "the route ends with the client")
 
-    def test_bad_ways(self):
-        """Sizes out of range, and a route that has no address, which would make a way a stream to this server."""
+    def test_bad_routes(self):
+        """Sizes out of range, and a route that has no address, which would make a route a stream to this server."""
         name, key, route = os.urandom(16), os.urandom(32), b"127.0.0.1:%d" % self.port
         for bad in ((name[1:], key, route), (name * 200, key, route), (name, key + b"x", route), (name, b"", route),
                     (name, key, b""), (name, key, b"x" * 201), (name, key, b"\0"), (name, key, route + b"\0x")):
-            self.assertEqual(self.send_way(*bad)[1], GOODBYE, bad)
-            self.assertLess(self.pass_way(name, key, route), 0)
+            self.assertEqual(self.send_route(*bad)[1], GOODBYE, bad)
+            self.assertLess(self.pass_route(name, key, route), 0)
 
     def test_many_ways(self):
         """Of one connection, the last 512; the gateway keeps no descriptor of streams that have ended."""
         names, key, route = [os.urandom(16) for _ in range(600)], os.urandom(32), b"127.0.0.1:%d" % self.port
         held = f"/proc/{self.gateway.process.pid}/fd"
-        client = self.open_way(names[0], key, route)
+        client = self.open_route(names[0], key, route)
         before = len(os.listdir(held))
         for i, name in enumerate(names[1:], 2):
             client.sendall(frame(i, ROUTE_ACCEPT, way(name, key, route)))
             receive(client, 24 + 16)
-        self.assertEqual([self.pass_way(names[i], key, route) < 0 for i in (0, -513, -512, -1)], [True, True, False, False])
+        self.assertEqual([self.pass_route(names[i], key, route) < 0 for i in (0, -513, -512, -1)], [True, True, False, False])
         until(lambda: not children(self.gateway.process.pid), "relays end")
         self.assertEqual(len(os.listdir(held)), before)
 
@@ -404,7 +404,7 @@ class Far(Base):
         self.check("10.77.0.2", self.inner(7801))
 
     def test_not_reached_directly(self):
-        """The control: without a gateway there is no way."""
+        """The control: without a gateway there is no route."""
         if not LINK:
             self.skipTest("the program link was not built")
         with self.assertRaises(AssertionError):

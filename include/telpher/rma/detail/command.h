@@ -27,7 +27,7 @@ enum telpher_rma_command_op {
                                        *  processes */
     TELPHER_RMA_COMMAND_MEET =
         7, /**< all ranks of this process's part of a group have arrived: `number` */
-    TELPHER_RMA_COMMAND_AGENTS = 32
+    TELPHER_RMA_COMMAND_CONTROL = 32
 };
 
 /** Flags. */

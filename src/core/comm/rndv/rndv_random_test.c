@@ -206,7 +206,7 @@ wire_can_get(struct tp_net *net, uint32_t peer)
 
 /* True if this is memory of a send that is under way. */
 static bool
-is_lent(const struct side *s, uint64_t address, size_t len)
+is_exported(const struct side *s, uint64_t address, size_t len)
 {
     for (unsigned i = 0; i < OPS; i++) {
         uint64_t at = (uintptr_t)s->sends[i].memory;
@@ -223,15 +223,15 @@ static telpher_status
 wire_get(struct tp_net *net, uint32_t peer, uint64_t address, void *dst, size_t len)
 {
     struct side *s = side_of(net);
-    bool lent = is_lent(other(s), address, len);
+    bool exported = is_exported(other(s), address, len);
 
     (void)peer;
     if (s->closing || other(s)->closing) {
         s->closing = true;
         return TELPHER_ERR_PEER_LOST;
     }
-    assert_true(lent || fault == FALSE_FRAMES);
-    if (!lent || is_one_of(16)) {
+    assert_true(exported || fault == FALSE_FRAMES);
+    if (!exported || is_one_of(16)) {
         return is_one_of(2) ? TELPHER_ERR_UNSUPPORTED : TELPHER_ERR_IO;
     }
     memcpy(dst, (const void *)(uintptr_t)address, len);

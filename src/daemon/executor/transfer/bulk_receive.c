@@ -193,9 +193,9 @@ data_begin(void *arg, uint64_t transfer, uint64_t offset, uint32_t len)
     }
     dst = land(t, len);
     if (dst != NULL) {
-        t->landing = true;
-        t->landing_len = len;
-        b->landing = t;
+        t->receiving = true;
+        t->receiving_len = len;
+        b->receiving = t;
     } else {
         b->unacked = true;
         t->received += len; /* dropped; data_end is not called */
@@ -213,12 +213,12 @@ static void
 data_end(void *arg, uint64_t transfer, uint64_t offset, uint32_t len)
 {
     struct tp_exec_bulk *b = arg;
-    struct tp_exec_transfer *t = b->landing;
+    struct tp_exec_transfer *t = b->receiving;
 
     tp_mutex_lock(&b->all->lock);
-    t->landing = false;
-    t->landing_len = 0;
-    b->landing = NULL;
+    t->receiving = false;
+    t->receiving_len = 0;
+    b->receiving = NULL;
     b->unacked = true;
     t->received += len;
     if (t->fill != NULL) {
@@ -239,12 +239,12 @@ static void
 data_cut(void *arg, uint64_t transfer, uint64_t offset, uint32_t len)
 {
     struct tp_exec_bulk *b = arg;
-    struct tp_exec_transfer *t = b->landing;
+    struct tp_exec_transfer *t = b->receiving;
 
     tp_mutex_lock(&b->all->lock);
-    t->landing = false;
-    t->landing_len = 0;
-    b->landing = NULL;
+    t->receiving = false;
+    t->receiving_len = 0;
+    b->receiving = NULL;
     tp_exec_transfer_poke(t);
     tp_exec_transfers_drive(b->all);
     tp_mutex_unlock(&b->all->lock);
@@ -353,10 +353,10 @@ peer_lost(struct tp_exec_bulk *b, telpher_status status)
     tp_mutex_lock(&all->lock);
     b->stop = true;
     tp_cond_signal(&b->wake);
-    if (b->landing != NULL) { /* data_end is not called any more */
-        b->landing->landing = false;
-        b->landing->landing_len = 0;
-        b->landing = NULL;
+    if (b->receiving != NULL) { /* data_end is not called any more */
+        b->receiving->receiving = false;
+        b->receiving->receiving_len = 0;
+        b->receiving = NULL;
     }
     while ((first = tp_list_pop_front(&b->sends)) != NULL ||
            (first = tp_list_pop_front(&b->kept)) != NULL) {

@@ -166,7 +166,7 @@ drop_chunks(struct tp_exec_transfer *t)
             tp_exec_chunk_free(c);
         }
     }
-    if (!t->landing) {
+    if (!t->receiving) {
         tp_exec_chunk_free(t->fill);
         t->fill = NULL;
     }
@@ -258,7 +258,7 @@ advance_incoming(struct tp_exec_transfer *t)
     }
     /* a failed transfer also keeps its order: it ends only after its gate opens */
     if (t->open && (t->error != 0 || t->moved == t->p.size) && t->flying == 0 &&
-        !t->landing) {
+        !t->receiving) {
         drop_chunks(t); /* includes content received while give_credit() had no lock */
         finish(t);
     }

@@ -138,7 +138,7 @@ tp_exec_transfer_reap(struct tp_exec_transfer *t)
     struct tp_exec_transfers *all = t->all;
 
     tp_assert_locked(&all->lock);
-    if (!t->known || !t->finished || t->landing || t->driven || t->flying > 0 ||
+    if (!t->known || !t->finished || t->receiving || t->driven || t->flying > 0 ||
         t->holding > 0 || tp_list_is_linked(&t->ready_link) ||
         tp_list_is_linked(&t->wait_link)) {
         return;
@@ -157,7 +157,8 @@ tp_exec_transfer_place(struct tp_exec_transfer *t)
     bool complete = t->known && t->received == t->p.size;
 
     tp_assert_locked(&t->all->lock);
-    if (t->fill != NULL && !t->landing && (complete || t->fill->len == t->fill->cap)) {
+    if (t->fill != NULL && !t->receiving &&
+        (complete || t->fill->len == t->fill->cap)) {
         tp_list_push_back(&t->chunks, &t->fill->link);
         t->fill = NULL;
     }
@@ -233,7 +234,8 @@ make_known(struct tp_exec_transfers *all, const struct tp_exec_transfer_params *
     /* include the frame being received: it was accepted before the size was known */
     if (t != NULL &&
         (t->known || params->to_client || params->shared || params->credit_first ||
-         t->received + t->landing_len > params->size || !comes_from(t, params->peer))) {
+         t->received + t->receiving_len > params->size ||
+         !comes_from(t, params->peer))) {
         return TELPHER_ERR_PROTO;
     }
     if (t == NULL) {

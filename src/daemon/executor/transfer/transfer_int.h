@@ -48,7 +48,7 @@ struct tp_exec_transfer {
     struct tp_list wait_link; /**< all->orphans or all->hungry */
     bool known; /**< its command was received */
     bool open; /**< its gate is open */
-    bool landing; /**< a receiver is writing into fill or memory */
+    bool receiving; /**< a receiver is writing into fill or memory */
     bool finished; /**< p.finished was called */
     bool driven; /**< a thread is advancing it */
     bool again; /**< that thread must advance it once more */
@@ -58,7 +58,7 @@ struct tp_exec_transfer {
         cut_off; /**< no more content will come: aborted by its server, or that is lost */
     int32_t error;
     uint64_t received; /**< content received */
-    uint32_t landing_len; /**< of the frame being received, else 0 */
+    uint32_t receiving_len; /**< of the frame being received, else 0 */
     uint64_t
         limit; /**< content that may be sent: by the client, or to another server */
     uint64_t cut; /**< content given to device copies */
@@ -97,7 +97,7 @@ struct tp_exec_bulk {
     uint64_t send_bytes; /**< in them; lock */
     struct tp_cond wake; /**< the sender's; lock */
     struct tp_exec_transfer
-        *landing; /**< receiver only: transfer of the current frame */
+        *receiving; /**< receiver only: transfer of the current frame */
     bool busy; /**< a thread is sending; lock */
     bool drives; /**< the sender must drive transfers that waited for it; lock */
     bool rest; /**< the sender must flush bytes left by offer_chunk(); lock */

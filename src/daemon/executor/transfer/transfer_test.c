@@ -276,7 +276,7 @@ transfer_id(uint64_t counter)
 }
 
 static void
-announce(struct world *w, uint64_t id, uint64_t size, bool to_client, bool gated)
+start_transfer(struct world *w, uint64_t id, uint64_t size, bool to_client, bool gated)
 {
     const struct tp_exec_transfer_params params = {.id = id,
                                                    .size = size,
@@ -385,7 +385,7 @@ test_write(void **state)
     struct world *w = *state;
 
     w->fake.at_once = true;
-    announce(w, transfer_id(1), SIZE, false, false);
+    start_transfer(w, transfer_id(1), SIZE, false, false);
     send_range(w, transfer_id(1), 0, SIZE, 100000);
     WAIT_FOR(w, w->finished == 1);
     assert_int_equal(w->error, 0);
@@ -403,7 +403,7 @@ test_content_before_command(void **state)
     send_range(w, transfer_id(1), 0, SIZE - 1000, 50000);
     tp_clock_sleep(50 * TP_CLOCK_MS);
     assert_int_equal(copies_started(&w->fake), 0);
-    announce(w, transfer_id(1), SIZE, false, false);
+    start_transfer(w, transfer_id(1), SIZE, false, false);
     send_range(w, transfer_id(1), SIZE - 1000, SIZE, 50000);
     WAIT_FOR(w, w->finished == 1);
     check_mem(w, SIZE);
@@ -442,7 +442,7 @@ test_gate(void **state)
     struct world *w = *state;
 
     w->fake.at_once = true;
-    announce(w, transfer_id(1), 100000, false, true);
+    start_transfer(w, transfer_id(1), 100000, false, true);
     send_range(w, transfer_id(1), 0, 100000, 100000);
     tp_clock_sleep(50 * TP_CLOCK_MS);
     assert_int_equal(copies_started(&w->fake), 0);
@@ -451,7 +451,7 @@ test_gate(void **state)
     WAIT_FOR(w, w->finished == 1);
     check_mem(w, 100000);
     /* a gate that fails ends the transfer with that, and nothing touches the device */
-    announce(w, transfer_id(2), 100000, false, true);
+    start_transfer(w, transfer_id(2), 100000, false, true);
     send_range(w, transfer_id(2), 0, 100000, 100000);
     tp_exec_transfers_open(w->transfers, transfer_id(2), ERROR);
     WAIT_FOR(w, w->finished == 2);
@@ -468,9 +468,9 @@ test_full_behind_gate(void **state)
 
     w->fake.at_once = true;
     w->transfers->staging_max = 1 << 20;
-    announce(w, transfer_id(1), GATED, false, true);
+    start_transfer(w, transfer_id(1), GATED, false, true);
     send_range(w, transfer_id(1), 0, GATED, TP_WIRE_CHUNK_MAX);
-    announce(w, transfer_id(2), SIZE, false, false);
+    start_transfer(w, transfer_id(2), SIZE, false, false);
     send_range(w, transfer_id(2), 0, SIZE, TP_WIRE_CHUNK_MAX);
     WAIT_FOR(w, w->finished == 1);
     tp_exec_transfers_open(w->transfers, transfer_id(1), 0);
@@ -490,7 +490,7 @@ test_read_out_of_order(void **state)
         w->fake.mem[i] = byte_at(i);
     }
     w->got = malloc(SIZE);
-    announce(w, transfer_id(1), SIZE, true, false);
+    start_transfer(w, transfer_id(1), SIZE, true, false);
     complete(&w->fake, 5, 4, 0); /* the last of five chunks first */
     complete(&w->fake, 4, 2, 0);
     complete(&w->fake, 3, 1, 0);
@@ -541,7 +541,7 @@ test_read_depth(void **state)
     struct world *w = *state;
 
     w->got = malloc(MEM_SIZE);
-    announce(w, transfer_id(1), MEM_SIZE, true, false);
+    start_transfer(w, transfer_id(1), MEM_SIZE, true, false);
     tp_clock_sleep(50 * TP_CLOCK_MS);
     assert_int_equal(copies_started(&w->fake), TP_EXEC_TRANSFER_DEPTH);
     for (int i = 0; i < MEM_SIZE / TP_EXEC_TRANSFER_CHUNK; i++) {
@@ -561,7 +561,7 @@ test_credit(void **state)
     const uint64_t size = TP_WIRE_WINDOW + (8 << 20);
 
     w->fake.at_once = true;
-    announce(w, transfer_id(1), size, false, true);
+    start_transfer(w, transfer_id(1), size, false, true);
     send_range(w, transfer_id(1), 0, TP_WIRE_WINDOW, TP_WIRE_CHUNK_MAX);
     tp_clock_sleep(50 * TP_CLOCK_MS);
     assert_int_equal(w->credit, 0); /* nothing has moved */
@@ -618,7 +618,7 @@ test_device_error(void **state)
     struct world *w = *state;
     const uint64_t size = TP_WIRE_WINDOW + (4 << 20);
 
-    announce(w, transfer_id(1), size, false, false);
+    start_transfer(w, transfer_id(1), size, false, false);
     send_range(w, transfer_id(1), 0, 2 << 20, TP_WIRE_CHUNK_MAX);
     complete(&w->fake, 2, 1, ERROR);
     assert_int_equal(w->finished, 0); /* a copy is still under way */
@@ -628,7 +628,7 @@ test_device_error(void **state)
     WAIT_FOR(w, w->credit == size);
     send_range(w, transfer_id(1), 2 << 20, size, TP_WIRE_CHUNK_MAX);
     w->fake.at_once = true; /* and the stream is as good as before */
-    announce(w, transfer_id(2), 1000, false, false);
+    start_transfer(w, transfer_id(2), 1000, false, false);
     send_range(w, transfer_id(2), 0, 1000, 1000);
     WAIT_FOR(w, w->finished == 2);
     assert_int_equal(w->lost, TELPHER_OK);
@@ -640,7 +640,7 @@ test_abort(void **state)
     struct world *w = *state;
 
     w->fake.at_once = true;
-    announce(w, transfer_id(1), 1 << 20, false, true);
+    start_transfer(w, transfer_id(1), 1 << 20, false, true);
     send_range(w, transfer_id(1), 0, 1000, 1000);
     tp_exec_transfers_abort(w->transfers, transfer_id(1), ERROR);
     tp_clock_sleep(20 * TP_CLOCK_MS);
@@ -665,7 +665,7 @@ test_discard(void **state)
     WAIT_FOR(w, w->credit == size);
     send_range(w, transfer_id(1), 5000, size, TP_WIRE_CHUNK_MAX);
     w->fake.at_once = true;
-    announce(w, transfer_id(2), 1000, false, false);
+    start_transfer(w, transfer_id(2), 1000, false, false);
     send_range(w, transfer_id(2), 0, 1000, 1000);
     WAIT_FOR(w, w->finished == 1);
     assert_int_equal(copies_started(&w->fake), 1);
@@ -684,7 +684,7 @@ test_stream_comes_late(void **state)
     w->client = NULL;
     w->fake.at_once = true;
     w->got = malloc(50000);
-    announce(w, transfer_id(1), 50000, true, false);
+    start_transfer(w, transfer_id(1), 50000, true, false);
     assert_int_equal(copies_started(&w->fake), 0);
     add_stream(w);
     receive(w, 50000);
@@ -716,7 +716,7 @@ test_beyond_size(void **state)
     struct world *w = *state;
 
     w->fake.at_once = true;
-    announce(w, transfer_id(1), 1000, false, false);
+    start_transfer(w, transfer_id(1), 1000, false, false);
     send_range(w, transfer_id(1), 0, 1001, 1001);
     expect_broken(w);
 }
@@ -761,7 +761,7 @@ test_many_unknown(void **state)
     }
     tp_clock_sleep(50 * TP_CLOCK_MS); /* for as many as may to land */
     for (uint64_t i = 0; i < COUNT; i++) {
-        announce(w, transfer_id(i + 1), 10, false, false);
+        start_transfer(w, transfer_id(i + 1), 10, false, false);
     }
     WAIT_FOR(w, w->finished == COUNT);
     assert_int_equal(w->error, 0);
@@ -778,7 +778,7 @@ test_same_id_twice(void **state)
                                                    .finished = on_finished,
                                                    .arg = w};
 
-    announce(w, transfer_id(1), 1000, false, false);
+    start_transfer(w, transfer_id(1), 1000, false, false);
     assert_int_equal(tp_exec_transfers_start(w->transfers, &params), TELPHER_ERR_PROTO);
 }
 
@@ -828,7 +828,7 @@ test_client_gone(void **state)
 {
     struct world *w = *state;
 
-    announce(w, transfer_id(1), 1 << 20, false, false);
+    start_transfer(w, transfer_id(1), 1 << 20, false, false);
     send_range(w, transfer_id(1), 0, 1000, 1000);
     tp_stream_break(w->client, TELPHER_ERR_CANCELED);
     WAIT_FOR(w, w->lost == TELPHER_ERR_PEER_LOST);

@@ -46,7 +46,8 @@ telpher_rma_gpu_find_part(const telpher_rma *rma, telpher_rma_win win, uint32_t 
     ret_place->base = w->bases[rank];
     telpher_rma_gpu_aim(rma, g->groups[w->group].members[rank], ret_place);
     if (ret_place->base < 8 && (ret_place->far & TELPHER_RMA_GPU_ELSEWHERE) != 0) {
-        ret_place->far |= TELPHER_RMA_GPU_AGENTS; /* only the remainder of an address */
+        ret_place->far |=
+            TELPHER_RMA_GPU_BY_PROXY; /* only the remainder of an address */
     }
     return TELPHER_OK;
 }
@@ -167,7 +168,7 @@ telpher_rma_gpu_put_few(const telpher_rma *rma, const telpher_rma_gpu_place *pla
     uint64_t by = 1;
 
     if (place->far) {
-        if (telpher_rma_gpu_by_agent(rma, place->far)) {
+        if (telpher_rma_gpu_by_proxy(rma, place->far)) {
             return telpher_rma_gpu_post_few(rma, place->rank, place->key,
                                             at - place->base, tag, value, len, call,
                                             where);
@@ -253,8 +254,8 @@ telpher_rma_gpu_access(telpher_rma *rma, void *local, uint64_t off, uint64_t len
         __syncthreads();
         return telpher_rma_gpu_fail_at(rma, status, calls[kind], where);
     }
-    if (telpher_rma_gpu_by_agent(rma, place->far)) {
-        return telpher_rma_gpu_access_by_agent(rma, &a, kind, calls[kind], where);
+    if (telpher_rma_gpu_by_proxy(rma, place->far)) {
+        return telpher_rma_gpu_access_by_proxy(rma, &a, kind, calls[kind], where);
     }
     if (kind != TELPHER_RMA_GPU_PUT_VALUE &&
         (kind != TELPHER_RMA_GPU_PUT_NOTIFY || len - 1 >= 8 ||

@@ -85,7 +85,7 @@ telpher_rma_gpu_fold_spread(telpher_rma *rma, telpher_rma_comm comm,
                                    ? telpher_rma_gpu_fail_at(rma, wrong, call, where)
                                    : TELPHER_OK);
     return status == TELPHER_OK
-               ? telpher_rma_gpu_fold_by_agent(rma, comm,
+               ? telpher_rma_gpu_fold_by_proxy(rma, comm,
                                                telpher_rma_gpu_rank(rma, comm), f, op,
                                                size, call, where)
                : status;

@@ -115,7 +115,7 @@ telpher_rma_gpu_begin_empty(telpher_rma_gpu_state *state)
         state->own[i].met = 0;
         state->own[i].size = 0;
     }
-    state->posted = state->room = state->asked = state->by_agent = 0;
+    state->posted = state->room = state->asked = state->by_proxy = 0;
     state->mailed = 0;
     state->answered = state->under_way = 0;
     state->looks = state->waits = state->asks = 0;

@@ -32,17 +32,17 @@ telpher_rma_gpu_aim_elsewhere(const telpher_rma_gpu *g, uint32_t target,
         g->boxes != NULL ? (uint32_t *)g->boxes[2 * (uint64_t)target + 1] : NULL;
     place->far = TELPHER_RMA_GPU_FAR | TELPHER_RMA_GPU_ELSEWHERE;
     if (place->counts == NULL) {
-        place->far |= TELPHER_RMA_GPU_AGENTS;
+        place->far |= TELPHER_RMA_GPU_BY_PROXY;
     }
 }
 
 /* Whether an access to a target so @p far goes through the progress thread: nothing
  * may overtake earlier accesses that did. */
 TELPHER_RMA_GPU_FN_ int
-telpher_rma_gpu_by_agent(const telpher_rma *rma, uint32_t far)
+telpher_rma_gpu_by_proxy(const telpher_rma *rma, uint32_t far)
 {
-    return far > TELPHER_RMA_GPU_FAR && ((far & TELPHER_RMA_GPU_AGENTS) != 0 ||
-                                         telpher_rma_gpu_state_of(rma)->by_agent);
+    return far > TELPHER_RMA_GPU_FAR && ((far & TELPHER_RMA_GPU_BY_PROXY) != 0 ||
+                                         telpher_rma_gpu_state_of(rma)->by_proxy);
 }
 
 /* ---- one lane ---- */
@@ -278,7 +278,7 @@ telpher_rma_gpu_ask_flush(const telpher_rma *rma, telpher_rma_win win,
     if (status == TELPHER_OK) {
         status = telpher_rma_gpu_ask(rma, &c, &wait, &value);
     }
-    telpher_rma_gpu_state_of(rma)->by_agent = status != TELPHER_OK;
+    telpher_rma_gpu_state_of(rma)->by_proxy = status != TELPHER_OK;
     return status;
 }
 

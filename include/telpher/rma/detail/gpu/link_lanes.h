@@ -62,7 +62,7 @@ telpher_rma_gpu_post_few(const telpher_rma *rma, uint32_t rank, telpher_rma_win 
                          uint64_t off, uint32_t tag, uint64_t value, uint32_t len,
                          const char *call, const char *where)
 {
-    telpher_rma_gpu_state_of(rma)->by_agent = 1;
+    telpher_rma_gpu_state_of(rma)->by_proxy = 1;
     return telpher_rma_gpu_post_words(
         rma,
         telpher_rma_link_first(TELPHER_RMA_COMMAND_PUT,
@@ -120,7 +120,7 @@ telpher_rma_gpu_ask_get(const telpher_rma *rma, const telpher_rma_command *c,
 /* Many bytes are copied to GPU memory directly; few bytes, and those for a rank's
  * shared memory, through host memory. */
 TELPHER_RMA_GPU_SLOW_FN_ telpher_status
-telpher_rma_gpu_get_by_agent(telpher_rma *rma, const telpher_rma_access *a,
+telpher_rma_gpu_get_by_proxy(telpher_rma *rma, const telpher_rma_access *a,
                              const char *where)
 {
     telpher_rma_gpu_state *state = telpher_rma_gpu_state_of(rma);
@@ -148,7 +148,7 @@ telpher_rma_gpu_get_by_agent(telpher_rma *rma, const telpher_rma_access *a,
 
 /* Any access. */
 TELPHER_RMA_GPU_SLOW_FN_ telpher_status
-telpher_rma_gpu_access_by_agent(telpher_rma *rma, const telpher_rma_access *a, int kind,
+telpher_rma_gpu_access_by_proxy(telpher_rma *rma, const telpher_rma_access *a, int kind,
                                 const char *call, const char *where)
 {
     const int is_value = kind == TELPHER_RMA_GPU_PUT_VALUE;
@@ -158,10 +158,10 @@ telpher_rma_gpu_access_by_agent(telpher_rma *rma, const telpher_rma_access *a, i
 
     __syncthreads(); /* all lanes have looked up the target */
     if (kind == TELPHER_RMA_GPU_GET) {
-        return telpher_rma_gpu_get_by_agent(rma, a, where);
+        return telpher_rma_gpu_get_by_proxy(rma, a, where);
     }
     if (telpher_rma_gpu_lane() == 0) {
-        state->by_agent = 1;
+        state->by_proxy = 1;
     }
     if (!is_value && a->len > TELPHER_RMA_GPU_IN_LINE &&
         (a->len <= telpher_rma_gpu_of(rma)->beside_max || !__isGlobal(a->local))) {
@@ -177,7 +177,7 @@ telpher_rma_gpu_access_by_agent(telpher_rma *rma, const telpher_rma_access *a, i
 /* A reduction or broadcast, a chunk at a time; elements of @p size bytes. @p me is
  * the number in the group */
 TELPHER_RMA_GPU_SLOW_FN_ telpher_status
-telpher_rma_gpu_fold_by_agent(telpher_rma *rma, telpher_rma_comm comm, uint32_t me,
+telpher_rma_gpu_fold_by_proxy(telpher_rma *rma, telpher_rma_comm comm, uint32_t me,
                               const telpher_rma_fold *f, uint32_t op, uint32_t size,
                               const char *call, const char *where)
 {

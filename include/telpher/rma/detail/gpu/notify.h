@@ -38,7 +38,7 @@ telpher_rma_gpu_notify_otherwise(const telpher_rma *rma, telpher_rma_comm comm,
             return status;
         }
     }
-    if (telpher_rma_gpu_by_agent(rma, known->far)) {
+    if (telpher_rma_gpu_by_proxy(rma, known->far)) {
         return telpher_rma_gpu_post_notify(rma, known->target, tag, where);
     }
     telpher_rma_gpu_count(rma, known, tag);
@@ -58,7 +58,7 @@ telpher_rma_gpu_notify(telpher_rma *rma, telpher_rma_comm comm, uint32_t rank,
     const telpher_rma_gpu_place place = *telpher_rma_gpu_known(rma, key, rank);
     const uint32_t dirty = state->dirty, tags = state->tags,
                    busy = (dirty & TELPHER_RMA_GPU_PUT_FAR) | state->under_way |
-                          state->by_agent | (place.far & TELPHER_RMA_GPU_AGENTS);
+                          state->by_proxy | (place.far & TELPHER_RMA_GPU_BY_PROXY);
     const int quick = (comm >= 0) & (place.key == key) & (place.rank == rank) &
                       (tag < tags) & ((place.far == 0) | (busy == 0));
     __syncthreads();

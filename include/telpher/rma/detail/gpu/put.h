@@ -100,7 +100,7 @@ telpher_rma_gpu_access_many(telpher_rma *rma, const telpher_rma_access *a,
     telpher_rma_gpu_have_read();
     const telpher_rma_gpu_place place = *telpher_rma_gpu_known(rma, a->win, a->rank);
     const uint32_t busy =
-        state->under_way | state->by_agent | (place.far & TELPHER_RMA_GPU_AGENTS);
+        state->under_way | state->by_proxy | (place.far & TELPHER_RMA_GPU_BY_PROXY);
     const int quick =
         telpher_rma_gpu_fits(rma, &place, a) & (a->local != NULL) &
         ((place.far == 0) | (busy == 0)) &
@@ -145,7 +145,7 @@ telpher_rma_gpu_flush(telpher_rma *rma, telpher_rma_win win, const char *where)
     TELPHER_RMA_GPU_ONCE_(
         rma, telpher_rma_gpu_window_of(rma, win) == NULL
                  ? telpher_rma_gpu_fail_at(rma, TELPHER_ERR_RANGE, "flush", where)
-             : telpher_rma_gpu_state_of(rma)->by_agent
+             : telpher_rma_gpu_state_of(rma)->by_proxy
                  ? telpher_rma_gpu_ask_flush(rma, win, where)
                  : (telpher_rma_gpu_fence(rma),
                     telpher_rma_gpu_settle_all(rma, "flush", where)));

@@ -177,7 +177,7 @@ typedef struct telpher_rma_gpu {
 enum {
     TELPHER_RMA_GPU_FAR = 1, /* of another domain */
     TELPHER_RMA_GPU_ELSEWHERE = 2, /* of another process */
-    TELPHER_RMA_GPU_AGENTS = 4 /* reached by the progress thread only */
+    TELPHER_RMA_GPU_BY_PROXY = 4 /* reached by the progress thread only */
 };
 
 /** Where a rank's part of a window, or its counters, were: a call need not look again. */
@@ -235,7 +235,7 @@ typedef struct telpher_rma_gpu_state {
      * last system-scope fence; whether small puts of this rank may not be taken;
      * whether puts through the progress thread may be in flight; rma.tags */
     __align__(16) uint32_t dirty;
-    uint32_t under_way, by_agent, tags;
+    uint32_t under_way, by_proxy, tags;
     telpher_status once; /* result of one lane, for all */
     uint64_t *counts; /* this rank's */
     uint32_t *senders, *taken_more; /* taken_more for tags above */
