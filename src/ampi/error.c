@@ -61,20 +61,33 @@ find_call(void)
     return search.call;
 }
 
-/* Sets the text of the last error. A text may name the call itself: a collective's that runs on
- * a light thread has no frame of it. */
+/* Length of a call's name without the "_c" of calls with large counts. */
+static size_t
+base_len(const char *call)
+{
+    size_t len = strlen(call);
+
+    return len - (strcmp(call + len - 2, "_c") == 0 ? 2 : 0);
+}
+
+/* Sets the text of the last error. A text may name the call itself, as collectives do: on a light
+ * thread there is no frame of the call. A call with large counts runs the one without "_c". */
 static void
 set_text(const char *fmt, va_list args)
 {
     const char *call = find_call();
-    size_t front = 0;
+    char *text = last;
 
     if (call != NULL) {
-        front = (size_t)snprintf(last, sizeof(last), "%s: ", call);
+        text += snprintf(last, sizeof(last), "%s: ", call);
     }
-    (void)vsnprintf(last + front, sizeof(last) - front, fmt, args);
-    if (strncmp(last + front, last, front) == 0) {
-        memmove(last, last + front, strlen(last + front) + 1);
+    (void)vsnprintf(text, sizeof(last) - (size_t)(text - last), fmt, args);
+    if (call != NULL) {
+        size_t base = base_len(call);
+
+        if (strncmp(text, call, base) == 0 && strncmp(text + base, ": ", 2) == 0) {
+            memmove(text, text + base + 2, strlen(text + base + 2) + 1);
+        }
     }
 }
 
