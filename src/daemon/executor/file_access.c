@@ -9,7 +9,6 @@
 
 #include <dirent.h>
 #include <dlfcn.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/landlock.h>
@@ -18,12 +17,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/compiler.h"
-#include "base/folder.h"
 #include "base/trace/log.h"
 #include "daemon/executor/program/guard_int.h"
 #include "device/opencl/api.h"
@@ -53,8 +50,6 @@ struct ruleset {
 #define HANDLED                                                                        \
     (USING | LANDLOCK_ACCESS_FS_MAKE_SYM | LANDLOCK_ACCESS_FS_MAKE_CHAR |              \
      LANDLOCK_ACCESS_FS_MAKE_BLOCK)
-
-static char temporary[PATH_MAX]; /* "": none of its own */
 
 /* Beside drivers and their caches (guard_paths.c). */
 static const char *const common[] = {
@@ -201,7 +196,6 @@ allow_all(int *rules, const char *const *more, size_t more_count)
     allow_list("LD_LIBRARY_PATH", rules);
     allow_list("OCL_ICD_VENDORS", rules);
     allow_list("OPENCL_VENDOR_PATH", rules);
-    allow_using(temporary, rules);
     for (size_t i = 0; i < more_count; i++) {
         allow_reading(more[i], rules);
         allow_using(more[i], rules); /* if it is a folder */
@@ -260,47 +254,5 @@ tp_exec_restrict_files(const char *const *more, size_t more_count, bool untried_
     }
     if (rules >= 0) {
         (void)close(rules);
-    }
-}
-
-/* ---- temporary files ---- */
-
-static bool
-is_set(const char *variable)
-{
-    const char *value = getenv(variable); /* NOLINT(concurrency-mt-unsafe) */
-
-    return value != NULL && value[0] == '/';
-}
-
-void
-tp_exec_temporary_folder(void)
-{
-    const char *outer = getenv("TMPDIR"); /* NOLINT(concurrency-mt-unsafe) */
-    char name[PATH_MAX];
-    bool made;
-    int len = snprintf(name, sizeof(name), "%s/telpher-%u",
-                       outer != NULL && outer[0] == '/' ? outer : "/tmp",
-                       (unsigned)geteuid());
-
-    made = len >= 0 && (size_t)len < sizeof(name) &&
-           (mkdir(name, 0700) == 0 || errno == EEXIST);
-    if (!made) {
-        tp_warn("executor", "cannot make the folder %s for temporary files: %s", name,
-                strerrordesc_np(errno));
-    } else if (!tp_folder_is_own(name, 077)) {
-        tp_warn(
-            "executor",
-            "%s is not used for temporary files: it is no folder of this user alone; "
-            "remove it",
-            name);
-    } else {
-        /* NOLINTBEGIN(concurrency-mt-unsafe): one thread */
-        (void)setenv("TMPDIR", name, 1);
-        (void)snprintf(temporary, sizeof(temporary), "%s", name);
-        if (!is_set("HOME") && !is_set("XDG_CACHE_HOME")) {
-            (void)setenv("XDG_CACHE_HOME", name, 1); /* else drivers use /tmp itself */
-        }
-        /* NOLINTEND(concurrency-mt-unsafe) */
     }
 }

@@ -6,10 +6,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/** Points TMPDIR to a folder that executors of this user share, closed to other users. Call
- *  with one thread only, before drivers are loaded. */
-void tp_exec_temporary_folder(void);
-
 /**
  * Restricts which files this thread and all that it starts may read, until they end: those of
  * the list in SECURITY.md, folders of loaded libraries, and @p more. Kernels that are native

@@ -26,6 +26,7 @@
 #include "daemon/executor/file_access.h"
 #include "daemon/executor/program/build_cache.h"
 #include "daemon/executor/quirks.h"
+#include "daemon/executor/temporary.h"
 #include "telpher/version.h"
 
 enum {
@@ -49,11 +50,12 @@ struct arguments {
 
 /* ---- drivers ---- */
 
-/* Kernels run in this process: it shall read what drivers need, and its part of the cache. */
+/* Kernels run in this process: it shall read what drivers need, its part of the cache, and the
+ * folder @p temporary, if there is one. */
 static void
-restrict_files(const struct arguments *a)
+restrict_files(const struct arguments *a, const char *temporary)
 {
-    const char *files[FILES_MAX + 1];
+    const char *files[FILES_MAX + 2];
     char cache[1024];
     size_t count = a->file_count;
 
@@ -61,6 +63,9 @@ restrict_files(const struct arguments *a)
     if (tp_exec_cache_folder(&a->cache, cache, sizeof(cache))) {
         tp_cache_make_folders(cache);
         files[count++] = cache;
+    }
+    if (temporary[0] != '\0') {
+        files[count++] = temporary;
     }
     tp_opencl_vendors_open();
     tp_exec_restrict_files(files, count, a->file_count > 0);
@@ -71,11 +76,11 @@ static telpher_status
 load_drivers(struct tp_exec *x, const struct arguments *a, struct tp_error *err)
 {
     struct tp_error hide_err = {0};
-    char hidden[1024];
+    char hidden[1024], temporary[PATH_MAX] = "";
     telpher_status status;
 
-    if (a->serve) {
-        tp_exec_temporary_folder();
+    if (a->serve && !tp_exec_temporary_folder(temporary)) {
+        temporary[0] = '\0';
     }
     /* NOLINTNEXTLINE(concurrency-mt-unsafe): no driver is loaded, so no thread runs */
     (void)setenv("TELPHER_EXECUTOR", "1", 1);
@@ -85,7 +90,7 @@ load_drivers(struct tp_exec *x, const struct arguments *a, struct tp_error *err)
     }
     status = tp_opencl_load(&x->cl, err);
     if (status == TELPHER_OK && a->serve) {
-        restrict_files(a);
+        restrict_files(a, temporary);
     }
     if (status == TELPHER_OK) {
         status = tp_opencl_inventory_init(&x->cl, a->patterns, a->pattern_count,
