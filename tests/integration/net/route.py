@@ -46,7 +46,7 @@ def frame(number, kind, body):
     return struct.pack("<IHHQQ", 24 + len(body), kind, 0, number, 0) + body
 
 
-def way(*parts):
+def accept_body(*parts):
     """The body of a ROUTE_ACCEPT of a name, a key and a route."""
     return struct.pack("<Q", 9 << 56 | 1) + b"".join(struct.pack("<I", len(part)) + part for part in parts)
 
@@ -275,7 +275,7 @@ class Hostile(Base):
 
     def send_route(self, name, key, route):
         """A client's connection that asks for a route, and the type of the answer."""
-        client = self.send(preface(0) + frame(1, ROUTE_ACCEPT, way(name, key, route)))
+        client = self.send(preface(0) + frame(1, ROUTE_ACCEPT, accept_body(name, key, route)))
         self.addCleanup(client.close)
         self.assertEqual(status_of(receive(client, REPLY_BYTES)), 0)
         return client, struct.unpack_from("<IH", receive(client, 24 + 16))[1]
@@ -316,14 +316,14 @@ class Hostile(Base):
             self.assertEqual(self.send_route(*bad)[1], GOODBYE, bad)
             self.assertLess(self.pass_route(name, key, route), 0)
 
-    def test_many_ways(self):
+    def test_many_routes(self):
         """Of one connection, the last 512; the gateway keeps no descriptor of streams that have ended."""
         names, key, route = [os.urandom(16) for _ in range(600)], os.urandom(32), b"127.0.0.1:%d" % self.port
         held = f"/proc/{self.gateway.process.pid}/fd"
         client = self.open_route(names[0], key, route)
         before = len(os.listdir(held))
         for i, name in enumerate(names[1:], 2):
-            client.sendall(frame(i, ROUTE_ACCEPT, way(name, key, route)))
+            client.sendall(frame(i, ROUTE_ACCEPT, accept_body(name, key, route)))
             receive(client, 24 + 16)
         self.assertEqual([self.pass_route(names[i], key, route) < 0 for i in (0, -513, -512, -1)], [True, True, False, False])
         until(lambda: not children(self.gateway.process.pid), "relays end")
