@@ -79,8 +79,9 @@ struct tp_device_memory {
 
 /**
  * Table of one domain's functions. Any thread may call the first group. The functions after
- * it serve jobs of ranks (core/comm), not the daemon; each may be NULL if the domain cannot
- * do it. One thread at a time calls those.
+ * it serve jobs of ranks (core/comm), not the daemon. One thread at a time calls those. Each
+ * may be NULL if the domain cannot do it, but a domain whose copies core/comm makes has
+ * progress, chunk_alloc and chunk_free.
  */
 struct tp_device_ops {
     const char *name; /**< "opencl" */
