@@ -23,7 +23,7 @@ enum tp_comm_kind {
     TP_COMM_FLUSH, /**< requests FLUSHED once all earlier data is in memory. a: number */
     TP_COMM_FLUSHED, /**< answers FLUSH. a: number of the flush */
     TP_COMM_GATHER, /**< step of a collective. a: its number, b: round */
-    TP_COMM_PULL, /**< CTS: send the data in pieces. a: the sender's number, b: the
+    TP_COMM_PULL, /**< requests the data in pieces. a: the sender's number, b: the
                        receiver's, len: [bytes] to send, xfer: [bytes] of a piece, small:
                        flags */
     TP_COMM_PIECE, /**< RNDV, EXPORTED or BROKEN. a: the receiver's number, b: offset */
@@ -39,7 +39,7 @@ enum tp_comm_kind {
 enum tp_comm_how {
     TP_COMM_EAGER, /**< eager: len bytes after the header */
     TP_COMM_RNDV, /**< rendezvous by the transport */
-    TP_COMM_STAGED, /**< rendezvous: held by the sender until PULL */
+    TP_COMM_STAGED, /**< the sender holds it: the receiver opens it or sends PULL */
     TP_COMM_BROKEN, /**< no data: the sender's device failed, or it had no memory */
     TP_COMM_EXPORTED, /**< in exported memory of the sender, valid until TAKEN */
     TP_COMM_HOWS

@@ -127,8 +127,7 @@ tp_mems_known_remove(struct tp_mems *mems, struct tp_mems_known *known)
     }
 }
 
-/* ---- lookup
- * -------------------------------------------------------------------------- */
+/* ---- lookup -------------------------------------------------------------------------- */
 
 static void
 remember(struct tp_mems_cache *cache, const struct tp_device_memory *memory, bool asked)

@@ -207,7 +207,9 @@ choose(struct bench *b, size_t *ret_bytes, unsigned *ret_count)
     *ret_bytes = good->bytes;
     *ret_count = (unsigned)TP_MIN(COUNT_MIN + 2 * (latency / good->each), COUNT_MAX);
     *ret_count = TP_MIN(*ret_count, (unsigned)(BLOCK / good->bytes));
-    tp_debug("mem", "%s: a copy takes %llu ns, %zu bytes %llu ns; %u such chunks",
+    tp_debug("mem",
+             "%s: latency of a copy %llu ns; chunks of %zu bytes take %llu ns each; %u "
+             "chunks",
              b->device->ops->name, (unsigned long long)latency, good->bytes,
              (unsigned long long)good->each, *ret_count);
 }

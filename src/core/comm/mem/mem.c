@@ -53,8 +53,7 @@ check_names(const struct tp_mems_settings *settings, struct tp_error *err)
     return TELPHER_OK;
 }
 
-/* ---- create and destroy
- * -------------------------------------------------------------- */
+/* ---- create and destroy -------------------------------------------------------------- */
 
 static telpher_status
 make_domain(struct tp_mems *mems, const struct tp_device_maker *maker,

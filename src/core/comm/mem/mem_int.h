@@ -2,9 +2,9 @@
 /*
  * Shared by the files of mem.h:
  *
- *   mem.c       create, copies, progress       find.c   addresses: cache, known memory
- *   own.c   allocate, register, query      chunk.c  staging chunks
- *   share.c other processes' memory          measure.c cost of copies
+ *   mem.c       create, copies, progress       find.c     addresses: cache, known memory
+ *   own.c       allocate, register, query      chunk.c    staging chunks
+ *   share.c     other processes' memory        measure.c  cost of copies
  */
 #ifndef TELPHER_CORE_COMM_MEM_MEM_INT_H
 #define TELPHER_CORE_COMM_MEM_MEM_INT_H

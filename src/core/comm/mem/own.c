@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The public calls on memory: allocate, register, query and copy. */
+/* Behind the public calls on memory: allocate, free, register, query, copy, combine. */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -8,8 +8,7 @@
 /* [bytes] of the bounce buffer between two domains without a direct copy */
 enum { BOUNCE = 1 << 20 };
 
-/* ---- allocate and register
- * ----------------------------------------------------------- */
+/* ---- allocate and register ----------------------------------------------------------- */
 
 telpher_status
 tp_mems_alloc(struct tp_mems *mems, uint32_t kind, size_t bytes, void **ret_ptr)
@@ -40,6 +39,8 @@ tp_mems_alloc(struct tp_mems *mems, uint32_t kind, size_t bytes, void **ret_ptr)
     return TELPHER_OK;
 }
 
+/* Removes known memory that begins at @p ptr and was allocated, or registered. @return OK,
+ * NOT_FOUND */
 static telpher_status
 end(struct tp_mems *mems, void *ptr, bool allocated)
 {
@@ -115,8 +116,7 @@ tp_mems_register(struct tp_mems *mems, uint32_t kind, void *object, size_t bytes
     return TELPHER_OK;
 }
 
-/* ---- query
- * --------------------------------------------------------------------------- */
+/* ---- query --------------------------------------------------------------------------- */
 
 static telpher_status
 query_place(struct tp_mems *mems, const void *ptr, telpher_mem_info *ret_info)
@@ -129,7 +129,7 @@ query_place(struct tp_mems *mems, const void *ptr, telpher_mem_info *ret_info)
     info.kind = place.kind;
     hit = &mems->cache.entries[mems->cache.last];
     if ((uintptr_t)ptr - (uintptr_t)hit->base <
-        hit->size) { /* then the lookup is recent */
+        hit->size) { /* the lookup above found this entry */
         info.base = hit->base;
         info.bytes = hit->size;
     }
@@ -162,8 +162,7 @@ tp_mems_stats(const struct tp_mems *mems, telpher_mem_stats *ret_stats)
     memcpy(ret_stats, &stats, stats.struct_size);
 }
 
-/* ---- copy
- * ---------------------------------------------------------------------------- */
+/* ---- copy ---------------------------------------------------------------------------- */
 
 /* A copy whose caller waits for it. */
 struct waited {
@@ -219,7 +218,7 @@ move_now(struct tp_mems *mems, const struct tp_mem_place *dst,
     return wait(mems, tp_mems_move(mems, dst, src, len, &w.copy), &w);
 }
 
-/* Copies through host memory, one part after the other. */
+/* Copies through host memory, one piece after the other. */
 static telpher_status
 bounce(struct tp_mems *mems, struct tp_mem_place dst, struct tp_mem_place src,
        size_t len)

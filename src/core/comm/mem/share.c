@@ -66,8 +66,7 @@ tp_mems_blob_set_offset(uint8_t *blob, uint64_t offset)
     memcpy(blob + offsetof(struct header, offset), &offset, sizeof(offset));
 }
 
-/* ---- imports
- * ------------------------------------------------------------------------- */
+/* ---- imports ------------------------------------------------------------------------- */
 
 /* It need not resist attacks: processes of the same user could do other harm. */
 static uint64_t

@@ -70,8 +70,7 @@ tp_comm_revocation_post(telpher_context *ctx, uint32_t rank,
     }
 }
 
-/* ---- table of a peer
- * ------------------------------------------------------------------- */
+/* ---- table of a peer ----------------------------------------------------------------- */
 
 static bool
 open_revocations(struct tp_comm_peer *peer)

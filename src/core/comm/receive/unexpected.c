@@ -286,10 +286,11 @@ ignore(struct tp_comm_link *link, uint32_t from, const struct tp_comm_unexpected
                 telpher_status_text(peer == NULL ? status : peer->status));
         net->ops->close_peer(net, from);
     } else if (peer->net != net) {
-        tp_warn("comm",
-                "rank %u comes by %s, not by %s: do all ranks have the same "
-                "TELPHER_TRANSPORTS?",
-                from, net->ops->name, peer->net->ops->name);
+        tp_warn(
+            "comm",
+            "connection to rank %u closed: it connects by %s, not by %s; do all ranks "
+            "have the same TELPHER_TRANSPORTS?",
+            from, net->ops->name, peer->net->ops->name);
         net->ops->close_peer(net, from);
         tp_comm_peer_fail(peer, TELPHER_ERR_PROTO);
     }
