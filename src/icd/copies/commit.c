@@ -22,7 +22,7 @@
 
 /* ---- content of sources and sinks ----------------------------------------------------------- */
 
-/** Keeps content from being sent that may not be: its WRITE has not begun, and must not begin
+/** Holds sources of which no content is ready: their WRITEs have not begun, and must not begin
  *  while buffers are copied. */
 static void
 hold_sources(struct tp_icd_copies *c)
@@ -209,7 +209,7 @@ ensure_shadow(struct tp_icd_copies *c, const struct _cl_mem *root)
     return shadow;
 }
 
-/** Puts a PUSH and the PULL of it. */
+/** Sends a PUSH to the first server, and its PULL to the second. */
 static void
 put_haul(struct tp_icd_copies *c, const struct tp_copies_haul *haul, uint64_t here,
          uint32_t peer)
@@ -360,7 +360,7 @@ haul_group(struct tp_icd_copies *c)
     return ok;
 }
 
-/** Puts a copy from the shadow. */
+/** Has the second server copy from the shadow to the object. */
 static void
 put_copy(struct tp_icd_copies *c, const struct tp_copies_haul *haul)
 {
@@ -388,7 +388,8 @@ put_copy(struct tp_icd_copies *c, const struct tp_copies_haul *haul)
     }
 }
 
-/** @return false: no memory; some content stays beside its place */
+/** Starts the copies from shadows to their objects. @return false: no memory; some content
+ *  stays in its shadow */
 static bool
 put_into_place(struct tp_icd_copies *c)
 {
@@ -401,7 +402,7 @@ put_into_place(struct tp_icd_copies *c)
     memset(&c->hauls, 0, sizeof(c->hauls));
     while (tp_map_next(&arrived, &cursor, &id, (void **)&haul)) {
         bool waits =
-            haul->arrived && haul->queue != 0; /* else being copied since before */
+            haul->arrived && haul->queue != 0; /* else an earlier commit copies it */
 
         if (waits && haul->shadow == haul->mem) { /* it is in place */
             tp_free(haul);
@@ -464,14 +465,14 @@ on_probe_reply(struct tp_icd_request *req, uint16_t type, const uint8_t *body,
 }
 
 /** Content did not arrive. If the first server is lost, the group is not committed, and the
- *  second takes over; else the copies end. */
+ *  second takes over; else the copies pause. */
 static void
 suspect_loss(struct tp_icd_copies *c)
 {
     struct tp_wire_ping msg = {.request = tp_icd_new_id(TP_WIRE_KIND_REQUEST)};
     struct probe *probe;
 
-    if (c->whole) { /* which cannot take over yet */
+    if (c->whole) { /* the second server cannot take over yet */
         tp_copies_pause(c, "content does not reach the second server");
         return;
     }
@@ -593,7 +594,8 @@ tp_icd_copies_on_done(struct tp_icd_session *session, const struct tp_wire_done 
     return true;
 }
 
-/** The second server lacks content: the copies pause; of a session without a twin, the server is lost. */
+/** The second server lacks content: the copies pause. Without a twin that server runs the
+ *  session, which is lost. */
 static void
 lose_copy(struct tp_icd_copies *c, const char *why)
 {
@@ -613,8 +615,8 @@ tp_copies_haul_done(struct tp_icd_copies *c, const struct tp_wire_done *msg)
     if (haul == NULL) {
         return false;
     }
-    if (haul->arrived &&
-        haul->queue != 0) { /* said twice; the place is free, so this works */
+    if (haul->arrived && haul->queue != 0) { /* a second DONE of it */
+        /* the entry was just removed, so the map has room */
         (void)tp_map_put(&c->hauls, haul->event, haul);
         return true;
     }

@@ -43,8 +43,8 @@ enum tp_copies_phase {
     TP_COPIES_TAKEOVER, /**< the first server is lost; the second gets the frames in order */
 };
 
-/** A second buffer or image on the second server. Content arrives in it, and is copied to the object
- *  itself when the commands that wrote it are committed. */
+/** A second buffer or image on the second server. Content arrives in it, and is copied to the
+ *  object itself when the commands that wrote it are committed. */
 struct tp_copies_shadow {
     uint64_t id; /**< 0: not created yet */
     struct tp_wire_image_create image; /**< of an image: how it was created */
@@ -63,7 +63,7 @@ struct tp_copies_queue {
     bool any_blocked, all_blocked; /**< while blocked commands are looked for */
 };
 
-/** A range that is being sent to the second server, or copied from its shadow to its object there. */
+/** A range that is being sent to the second server, or copied there from shadow to object. */
 struct tp_copies_haul {
     uint64_t event;
     uint64_t mem, shadow, queue; /**< on the second server; shadow: mem itself if

@@ -62,11 +62,10 @@ tp_icd_session_note_quiet(struct tp_icd_session *session)
         return; /* the watching thread says that it connects again */
     }
     if (before < NOTICED) {
-        tp_warn(
-            "icd",
-            "%s: it gives no sign of life for %.3g s, though calls wait: its executor "
-            "is stopped, or nothing passes the connection; they go on waiting",
-            session->server->address, (double)quiet / TP_CLOCK_S);
+        tp_warn("icd",
+                "%s: no sign of life for %.3g s while calls wait: its executor is "
+                "stopped, or nothing passes the connection; the calls go on waiting",
+                session->server->address, (double)quiet / TP_CLOCK_S);
     }
 }
 
