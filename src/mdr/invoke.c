@@ -93,7 +93,7 @@ tp_mdr_keep(telpher_mdr *mdr, struct tp_mdr_delivery *d)
 {
     struct tp_mdr_message *m = d->kept;
 
-    if (m == NULL) { /* it has no buffers: those are kept from the start */
+    if (m == NULL) { /* it has no buffers: a message with buffers is kept on arrival */
         m = tp_mdr_message_create(mdr, d->h, d->params, d->params_len);
     }
     if (m == NULL) {
@@ -106,7 +106,7 @@ tp_mdr_keep(telpher_mdr *mdr, struct tp_mdr_delivery *d)
     return m;
 }
 
-/* Starts an entry that may wait; it needs parameters of its own. */
+/* Starts an entry that may wait, with its own copy of the parameters. */
 static void
 start_light(telpher_mdr *mdr, struct tp_mdr_element *e, const telpher_mdr_entry *entry,
             telpher_mdr_call *call, const struct tp_mdr_delivery *d)
@@ -183,7 +183,7 @@ tp_mdr_invoke_short(telpher_mdr *mdr, const struct tp_mdr_short *s, size_t param
         return false;
     }
     e = s->at >= 0 ? tp_map_get(&a->elements, (uint64_t)s->at)
-                   : NULL; /* tp_mdr_key() */
+                   : NULL; /* with one dimension at most, the index is the key */
     entry = tp_mdr_entry_for(mdr, &a->proxy, s->entry, params_len, 0);
     if (e == NULL || e->moving || entry == NULL || entry->flags != 0) {
         return false;
@@ -214,7 +214,8 @@ tp_mdr_entry_of(telpher_mdr *mdr, const struct tp_mdr_array_state *a,
     return entry;
 }
 
-/* A message for an element that is not here. @return true if it was sent on */
+/* Handles a message for an element that is not here. @return true: it was sent on, or
+ * the run ends because there is no memory */
 static bool
 send_on(telpher_mdr *mdr, struct tp_mdr_array_state *a, struct tp_mdr_delivery *d)
 {
@@ -223,6 +224,7 @@ send_on(telpher_mdr *mdr, struct tp_mdr_array_state *a, struct tp_mdr_delivery *
     return m == NULL || tp_mdr_reroute(mdr, a, m);
 }
 
+/* Ends the run. @return true: the message is done */
 static bool
 wrong_message(telpher_mdr *mdr, const struct tp_mdr_array_state *a,
               const struct tp_mdr_header *h)
@@ -248,7 +250,7 @@ tp_mdr_invoke_one(telpher_mdr *mdr, struct tp_mdr_array_state *a,
                    ? send_on(mdr, a, d)
                    : wrong_message(mdr, a, d->h);
     }
-    if (e->moving) { /* in the local queue the message comes after the element */
+    if (e->moving) { /* the local queue delivers the message after the move */
         struct tp_mdr_message *m = tp_mdr_keep(mdr, d);
 
         if (m != NULL) {
@@ -262,6 +264,7 @@ tp_mdr_invoke_one(telpher_mdr *mdr, struct tp_mdr_array_state *a,
     if (d->h->kind == TP_MDR_CHANNEL) {
         return tp_mdr_channel_receive(mdr, e, d);
     }
+    /* the bits above the entry's number are the priority of TELPHER_MDR_LATER() */
     if (d->h->entry >> 8 != 0 && (d->kept == NULL || !d->kept->due)) {
         struct tp_mdr_message *m = tp_mdr_keep(mdr, d);
 
