@@ -54,7 +54,7 @@ struct tp_control {
     bool drains; /**< SESSION: the client knows DRAIN */
     uint64_t time_ns; /**< DRAIN */
     uint64_t received; /**< RESUME: last frame number that the client received */
-    uint8_t reply[TP_WIRE_PREFACE_REPLY_BYTES]; /**< RESUME: but for `received` */
+    uint8_t reply[TP_WIRE_PREFACE_REPLY_BYTES]; /**< RESUME: without `received` */
     struct tp_session_numbers numbers; /**< SESSION, BULK, PEER */
     uint8_t session[TP_WIRE_SESSION_BYTES]; /**< PEER, RESUME: of its preface */
     uint8_t key[TP_WIRE_PEER_KEY_BYTES]; /**< PEER, to the broker */

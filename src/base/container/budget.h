@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A quantity of which no more than so much may be in use. Any thread, no lock. */
+/* Bounds how much of a quantity is in use, such as memory. Any thread, no lock. */
 #ifndef TELPHER_BASE_CONTAINER_BUDGET_H
 #define TELPHER_BASE_CONTAINER_BUDGET_H
 

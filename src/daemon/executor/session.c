@@ -9,7 +9,7 @@
 #include "device/opencl/watch.h"
 
 enum {
-    STAGING_KEEP = 256, /* chunks of 16 KiB; so many pages, too */
+    STAGING_KEEP = 256, /* chunks of TP_WIRE_INLINE_MAX, and as many pages */
     MIDDLE_KEEP = 8, /* chunks of TP_EXEC_DIRECT_MAX */
 };
 

@@ -18,7 +18,7 @@
 
 #define WATCH ((tp_ns)250000) /* [ns] without progress before the thread takes over */
 #define SLEEP ((tp_ns)20000000) /* [ns] between checks for lost peers and deadlock */
-#define SEIZE ((tp_ns)1000000000) /* [ns] */
+#define SEIZE ((tp_ns)1000000000) /* [ns] that tp_rma_remote_seize() waits, at most */
 enum { LOST_EVERY = 64 }; /* rounds between checks for lost peers while busy */
 
 /* ---- the ring ---- */

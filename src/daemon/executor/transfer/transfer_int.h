@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Internal interface of transfers: transfer.c (API and life cycle), progress.c (state
- * machine), bulk.c (streams and their threads).
+ * machine), bulk.c, bulk_receive.c and bulk_send.c (streams and their threads).
+ *
+ * "lock" behind a member: tp_exec_transfers.lock guards it.
  */
 #ifndef TELPHER_DAEMON_EXECUTOR_TRANSFER_TRANSFER_INT_H
 #define TELPHER_DAEMON_EXECUTOR_TRANSFER_TRANSFER_INT_H
