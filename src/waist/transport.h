@@ -81,15 +81,15 @@ struct tp_conn_ops {
      */
     void (*replace)(struct tp_conn *c, struct tp_conn *other);
     /**
-     * Prepares is_silent(). @return false: the peer cannot vanish without a word. NULL, as
-     * the next one: the same.
+     * Prepares is_silent() and is_doubtful(). @return false: the peer cannot vanish without
+     * a word. NULL, as the next two: the same. TLS wraps connections that have all three.
      */
     bool (*watch)(struct tp_conn *c, uint64_t lost_after_ns);
     /** True if the peer's machine has not answered for that long. A peer that does not read
      *  is not silent: its system answers. Any thread. */
     bool (*is_silent)(struct tp_conn *c, uint64_t lost_after_ns);
     /** True if the way to the peer is doubtful after a change of this machine's network:
-     *  the next connection may be alive sooner. Any thread. NULL: false */
+     *  the next connection may be alive sooner. Any thread. */
     bool (*is_doubtful)(struct tp_conn *c);
     /**
      * Writes the key that authenticates further connections of the same session. NULL, or
