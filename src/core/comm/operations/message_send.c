@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Active messages, the sending side. Small buffers in host memory are inline: after
- * their lengths and before the parameters. Other buffers follow at once as transfers of
- * their own; the receiver's post handler has named their destinations when they arrive.
+ * Active messages, the sending side. A message begins with its head: header, lengths of
+ * buffers, inline buffers, parameters. Small buffers in host memory are inline. Other
+ * buffers follow at once as transfers of their own; the receiver's post handler has named
+ * their destinations when they arrive.
  */
 #include "base/alloc.h"
 #include "core/comm/comm_int.h"
@@ -105,7 +106,7 @@ pack(telpher_context *ctx, const void *params, size_t params_len,
     return (size_t)(end - ctx->scratch) + params_len;
 }
 
-/** A message head that could not be sent at once. */
+/** Data of a head that could not be sent at once. */
 struct kept_head {
     telpher_context *ctx;
     _Alignas(16) uint8_t bytes[];
@@ -144,7 +145,7 @@ keep_head(struct tp_comm_peer *peer, const struct tp_comm_header *header,
     return status < 0 ? status : TELPHER_OK;
 }
 
-/* Sets the header's length. */
+/* Sends a head with packed @p data, now or later. Sets the header's length. */
 static inline telpher_status
 send_head(struct tp_comm_peer *peer, struct tp_comm_header *header, const void *data,
           size_t len)
@@ -185,6 +186,7 @@ send_buffers(struct tp_comm_peer *peer, uint32_t number,
     return status;
 }
 
+/* Sends a message whose buffers are not inline. */
 static telpher_status
 send_long(struct tp_comm_peer *peer, struct tp_comm_header *h, const void *params,
           size_t params_len, const telpher_msg_buffer *buffers, size_t count,
