@@ -168,7 +168,7 @@ tp_mdr_migrant_unpack(telpher_mdr *mdr, struct tp_mdr_array_state *a,
     telpher_status status =
         tp_mdr_unpack(mdr, e, m->buffers[0].data, m->buffers[0].len);
 
-    e->moving = false; /* `destroy` runs */
+    e->moving = false; /* also after a failure: then `destroy` runs */
     if (status != TELPHER_OK) {
         tp_mdr_fail(mdr, status,
                     "element (%d, %d, %d) of class %s cannot be unpacked: %s",

@@ -57,7 +57,7 @@ load_settings(struct tp_mdr_settings *ret, telpher_error *err)
 
 /* ---- errors ---- */
 
-/* Keeps a text, which begins with the entry that runs. A text of ours may be an argument. */
+/* Keeps a text, which begins with the entry that runs. An argument may be mdr->error itself. */
 static void
 keep_text(telpher_mdr *mdr, const char *fmt, va_list args)
 {
