@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Notes the bytes of a buffer that commands wrote, and lists the spans that a commit sends. */
 #include "icd/copies/spans.h"
 
 #include "base/compiler.h"
@@ -20,8 +21,8 @@ tp_copies_spans_add(struct tp_ranges *written, struct tp_icd_span span)
     return TELPHER_OK;
 }
 
-/* Lists spans, those with gaps below @p gap joined. @return how many; more than the maximum: the
- * list is not complete */
+/* Lists spans; joins those with gaps below @p gap. @return their number; more than
+ * TP_COPIES_SPANS_MAX: the list is not complete */
 static size_t
 list_with_gap(const struct tp_ranges *written, uint64_t gap,
               struct tp_icd_span dst[TP_COPIES_SPANS_MAX])
