@@ -90,7 +90,8 @@ site_create(struct tp_opencl_memories *ms, cl_context context, cl_device_id devi
                                        &site->lanes[i].queue);
     }
     if (error != CL_SUCCESS) {
-        tp_debug("mem", "opencl: no queue: %s", tp_opencl_error_name(error));
+        tp_debug("mem", "opencl: cannot create a queue: %s",
+                 tp_opencl_error_name(error));
         site_destroy(&ms->cl, site);
         return tp_opencl_status(error);
     }
