@@ -73,7 +73,7 @@ tp_exec_cache_load(struct tp_exec_build *build, const char *options,
     build->cached = native != NULL;
     if (!build->cached) {
         tp_buf_clear(facts);
-        tp_debug("executor", "an entry of the cache is of no use to the driver");
+        tp_debug("executor", "the driver does not take an entry of the build cache");
     }
     return build->cached;
 }

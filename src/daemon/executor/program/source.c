@@ -65,7 +65,7 @@ builds_for(const struct tp_exec_build *build, uint32_t index)
     return false;
 }
 
-/* True if a device outside of this build has one of the old text. */
+/* True if a device outside of this build has a program built from the old text. */
 static bool
 others_lose(const struct tp_exec_build *build, const struct tp_exec_text *old)
 {
