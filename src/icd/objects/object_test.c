@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Handles, counts and answers. */
+/* Tests handles, reference counts and answers to queries. */
 #include "icd/icd.h"
 #include "icd/objects/object.h"
 #include "icd/world_test.h"

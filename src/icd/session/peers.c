@@ -85,8 +85,8 @@ tp_icd_peer_on_lost(struct tp_icd_session *session, uint32_t number)
         pair->number = 0;
         if (!session->lost && !other->lost) {
             tp_warn("icd",
-                    "server %s lost its stream to another server; what passes between "
-                    "them goes through this program",
+                    "server %s lost its stream to another server; content between them "
+                    "goes through this program",
                     session->server->address);
         }
     }
