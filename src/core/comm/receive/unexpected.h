@@ -44,7 +44,8 @@ telpher_status tp_comm_unexpected_accept(struct tp_comm_unexpected *msg, void *d
                                          size_t cap, telpher_request *req,
                                          size_t *ret_len);
 
-/** The kinds' own: take @p msg, or keep it. PROTO is for what cannot be. */
+/** Handlers, one for each kind of message: each takes @p msg or keeps it.
+ *  @return PROTO: no rank that keeps to the protocol sends it */
 telpher_status tp_comm_channel_on_data(telpher_context *ctx,
                                        struct tp_comm_unexpected *msg);
 telpher_status tp_comm_channel_on_credit(telpher_context *ctx,
