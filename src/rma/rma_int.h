@@ -77,7 +77,8 @@ void tp_rma_rank_release(struct tp_rma_rank *rank);
 
 /* ---- calls.c ---- */
 
-/** args: length; in: the site */
+/** Gives memory that the rank's lanes share. call->args[0]: its length; call->in: the place of
+ *  the call in the source, which identifies it */
 tp_rma_call_fn tp_rma_do_shared;
 void tp_rma_rank_free_shared(struct tp_rma_rank *rank);
 

@@ -21,7 +21,7 @@ enum { ALTERNATE_BYTES = 64 << 10 };
 static const int watched[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
 
 static struct tp_mutex lock = TP_MUTEX_INIT;
-static unsigned launches; /* under way with a check */
+static unsigned launches; /* under way, of those that have a check on */
 static bool is_set[TP_ARRAY_LEN(watched)];
 
 /* The kernel's lane has the processor, and locks nothing here: words can be made as usual. */
