@@ -464,7 +464,8 @@ end_half(struct tp_ampi_request *half, int error)
     tp_ampi_request_part(half->whole, error);
 }
 
-/* Starts the send of a receive, which ends with the later of both. @param copy  freed with the send */
+/* Starts the send half of MPI_Isendrecv(); @p receive ends with the later half.
+ * @param copy  freed with the send */
 static int
 start_half(struct tp_ampi_request *receive, const void *buf, size_t count,
            MPI_Datatype type, int dest, int tag, void *copy)
