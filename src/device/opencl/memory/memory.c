@@ -181,7 +181,8 @@ make_home(struct tp_opencl_memories *ms, cl_device_id device)
     telpher_status status;
 
     if (error != CL_SUCCESS) {
-        tp_debug("mem", "opencl: no context: %s", tp_opencl_error_name(error));
+        tp_debug("mem", "opencl: cannot create a context: %s",
+                 tp_opencl_error_name(error));
         return tp_opencl_status(error);
     }
     status = site_get(ms, context, device, &ms->home);
