@@ -36,7 +36,8 @@ telpher_mdr_pup_bytes(telpher_mdr_pup *pup, void *data, size_t len)
         return;
     }
     if (len > (size_t)(pup->end - pup->at)) {
-        pup->status = TELPHER_ERR_RANGE; /* the function takes more in this mode than in an earlier one */
+        /* the function takes more in this mode than in an earlier one */
+        pup->status = TELPHER_ERR_RANGE;
         return;
     }
     pup->status = copy(pup, data, len);
