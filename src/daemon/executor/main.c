@@ -26,7 +26,7 @@
 #include "daemon/executor/file_access.h"
 #include "daemon/executor/program/build_cache.h"
 #include "daemon/executor/quirks.h"
-#include "daemon/executor/temporary.h"
+#include "device/opencl/temporary.h"
 #include "telpher/version.h"
 
 enum {
@@ -79,13 +79,13 @@ load_drivers(struct tp_exec *x, const struct arguments *a, struct tp_error *err)
     char hidden[1024], temporary[PATH_MAX] = "";
     telpher_status status;
 
-    if (a->serve && !tp_exec_temporary_folder(temporary)) {
+    if (a->serve && !tp_opencl_temporary_folder(temporary)) {
         temporary[0] = '\0';
     }
     /* NOLINTNEXTLINE(concurrency-mt-unsafe): no driver is loaded, so no thread runs */
     (void)setenv("TELPHER_EXECUTOR", "1", 1);
     if (tp_opencl_vendors_hide(hidden, sizeof(hidden), &hide_err) != TELPHER_OK) {
-        tp_warn("executor", "cannot hide our own driver from the loader: %s",
+        tp_warn("opencl", "cannot hide our own driver from the loader: %s",
                 tp_error_text(&hide_err));
     }
     status = tp_opencl_load(&x->cl, err);
@@ -132,7 +132,7 @@ run_probe(struct tp_exec *x, const struct arguments *a)
     tp_buf_init(&facts, 0);
     status = load_drivers(x, a, &err);
     if (status == TELPHER_ERR_NOT_FOUND) {
-        tp_warn("executor", "%s", tp_error_text(&err));
+        tp_warn("opencl", "%s", tp_error_text(&err));
         return EX_OK; /* without OpenCL: an empty list */
     }
     if (status == TELPHER_OK) {
@@ -230,7 +230,7 @@ join_share(struct tp_exec *x, const struct arguments *a)
 
     if (a->share_count > 0) {
         if (tp_share_map(&x->share.share, TP_SHARE_FD, a->share_count) != TELPHER_OK) {
-            tp_warn("executor",
+            tp_warn("opencl",
                     "this session does not share device time with others: its page of "
                     "%u slots cannot be mapped",
                     a->share_count);

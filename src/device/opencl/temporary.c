@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Gives drivers a folder for temporary files that other users cannot read. */
-#include "daemon/executor/temporary.h"
+#include "device/opencl/temporary.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -21,7 +21,7 @@ is_set(const char *variable)
 }
 
 bool
-tp_exec_temporary_folder(char name[PATH_MAX])
+tp_opencl_temporary_folder(char name[PATH_MAX])
 {
     const char *outer = getenv("TMPDIR"); /* NOLINT(concurrency-mt-unsafe) */
     bool made;
@@ -29,14 +29,13 @@ tp_exec_temporary_folder(char name[PATH_MAX])
                        outer != NULL && outer[0] == '/' ? outer : "/tmp",
                        (unsigned)geteuid());
 
-    made = len >= 0 && len < PATH_MAX &&
-           (mkdir(name, 0700) == 0 || errno == EEXIST);
+    made = len >= 0 && len < PATH_MAX && (mkdir(name, 0700) == 0 || errno == EEXIST);
     if (!made) {
-        tp_warn("executor", "cannot make the folder %s for temporary files: %s", name,
+        tp_warn("opencl", "cannot make the folder %s for temporary files: %s", name,
                 strerrordesc_np(errno));
     } else if (!tp_folder_is_own(name, 077)) {
         tp_warn(
-            "executor",
+            "opencl",
             "%s is not used for temporary files: it is no folder of this user alone; "
             "remove it",
             name);
