@@ -237,11 +237,12 @@ void
 tp_rma_group_enter(struct tp_rma_lane *lane, const struct tp_rma_call *call,
                    struct tp_rma_group *group, const uint64_t args[4])
 {
+    static const uint64_t none[4];
     struct tp_rma_slot *slot = tp_rma_group_slot(lane->rank, group);
 
     slot->op = call->op;
     slot->where = call->where;
-    memcpy(slot->args, args, sizeof(slot->args));
+    memcpy(slot->args, args != NULL ? args : none, sizeof(slot->args));
 }
 
 telpher_status
@@ -263,9 +264,8 @@ telpher_status
 tp_rma_do_barrier(struct tp_rma_lane *lane, const struct tp_rma_call *call,
                   struct tp_rma_result *ret_result)
 {
-    static const uint64_t no_args[4];
     struct tp_rma_group *group;
-    telpher_status status = tp_rma_group_begin(lane, call, no_args, &group);
+    telpher_status status = tp_rma_group_begin(lane, call, NULL, &group);
 
     return status == TELPHER_OK ? tp_rma_group_meet(lane, group, NULL) : status;
 }

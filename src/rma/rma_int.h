@@ -145,7 +145,7 @@ bool tp_rma_group_agrees(struct tp_rma_run *run, const struct tp_rma_group *grou
 void tp_rma_group_resume(struct tp_rma_run *run, struct tp_rma_group *group,
                          uint32_t generation, const struct tp_rma_rank *but);
 
-/** Fills this rank's slot for a call. */
+/** Fills this rank's slot for a call. @param args  must be equal in all ranks; NULL: none */
 void tp_rma_group_enter(struct tp_rma_lane *lane, const struct tp_rma_call *call,
                         struct tp_rma_group *group, const uint64_t args[4]);
 /** The same for the group of the call's first argument. @return OK; RANGE: there is none */

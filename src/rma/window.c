@@ -110,10 +110,9 @@ telpher_status
 tp_rma_do_win_create(struct tp_rma_lane *lane, const struct tp_rma_call *call,
                      struct tp_rma_result *ret_result)
 {
-    static const uint64_t no_args[4];
     struct tp_rma_group *group;
     struct tp_rma_slot *slot;
-    telpher_status status = tp_rma_group_begin(lane, call, no_args, &group);
+    telpher_status status = tp_rma_group_begin(lane, call, NULL, &group);
 
     if (status != TELPHER_OK) {
         return status;
