@@ -55,7 +55,7 @@ struct tp_ampi_process {
     uint32_t live; /**< virtual ranks whose main() has not returned */
     uint32_t collectives_max; /**< that run on light threads, for each rank */
     uint64_t sent, received; /**< messages; those about deadlocks are not counted */
-    uint32_t receiving; /**< long receives whose data is on its way */
+    uint64_t receiving; /**< long receives whose data is on its way */
     struct tp_list sending; /**< sends that are not complete */
     struct tp_list starved; /**< collectives that wait for a free light thread */
     struct tp_list

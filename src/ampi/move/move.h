@@ -72,7 +72,7 @@ void tp_ampi_quiet_send(uint32_t process, enum tp_ampi_message_kind kind, uint32
 /** Makes progress, and ends this process if another one was lost. */
 void tp_ampi_quiet_progress(void);
 /** Makes progress until @p count is 0. */
-void tp_ampi_quiet_await(const uint32_t *count);
+void tp_ampi_quiet_await(const uint64_t *count);
 
 /* ---- transfer.c ---- */
 

@@ -19,7 +19,7 @@
 #include "mdr/object_int.h"
 
 static uint32_t meeting; /* number of the last */
-static uint32_t missing[4]; /* processes that have not come, by number of a meeting */
+static uint64_t missing[4]; /* processes that have not come, by number of a meeting */
 static bool refused; /* by another process: tp_ampi_quiet_agree() */
 static struct tp_ampi_report *reports; /* by rank of the world */
 
@@ -53,7 +53,7 @@ tp_ampi_quiet_progress(void)
 }
 
 void
-tp_ampi_quiet_await(const uint32_t *count)
+tp_ampi_quiet_await(const uint64_t *count)
 {
     while (*count != 0) {
         tp_ampi_quiet_progress();
@@ -63,7 +63,7 @@ tp_ampi_quiet_await(const uint32_t *count)
 void
 tp_ampi_quiet_meet(void)
 {
-    uint32_t *left = &missing[++meeting % TP_ARRAY_LEN(missing)];
+    uint64_t *left = &missing[++meeting % TP_ARRAY_LEN(missing)];
 
     *left += tp_ampi.processes - 1; /* less those that were here before */
     for (uint32_t p = 0; p < tp_ampi.processes; p++) {

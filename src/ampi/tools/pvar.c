@@ -5,12 +5,12 @@
  */
 #include "ampi/tools/tools.h"
 
+#include <stddef.h>
 #include <string.h>
 
+#include "ampi/match.h"
 #include "ampi/process.h"
 #include "base/alloc.h"
-
-typedef unsigned long long value_fn(const struct tp_ampi_comm *comm);
 
 static unsigned long long
 count_list(const struct tp_list *list)
@@ -24,75 +24,48 @@ count_list(const struct tp_list *list)
     return count;
 }
 
-static unsigned long long
-messages_sent(const struct tp_ampi_comm *comm)
-{
-    (void)comm;
-    return tp_ampi.sent;
-}
-
-static unsigned long long
-messages_received(const struct tp_ampi_comm *comm)
-{
-    (void)comm;
-    return tp_ampi.received;
-}
-
-static unsigned long long
-sends_incomplete(const struct tp_ampi_comm *comm)
-{
-    (void)comm;
-    return count_list(&tp_ampi.sending);
-}
-
-static unsigned long long
-receives_long(const struct tp_ampi_comm *comm)
-{
-    (void)comm;
-    return tp_ampi.receiving;
-}
-
-static unsigned long long
-collectives_waiting(const struct tp_ampi_comm *comm)
-{
-    (void)comm;
-    return count_list(&tp_ampi.starved);
-}
-
-static unsigned long long
-unexpected_messages(const struct tp_ampi_comm *comm)
-{
-    return count_list(&comm->mail[TP_AMPI_LANE_PROGRAM]->unexpected);
-}
-
-static unsigned long long
-posted_receives(const struct tp_ampi_comm *comm)
-{
-    return count_list(&comm->mail[TP_AMPI_LANE_PROGRAM]->posted);
-}
-
+/** Has one of a number of the process, a list of it, and a queue of a communicator. */
 static const struct pvar {
     const char *name, *about;
     int var_class, bind;
-    value_fn *fn;
+    const uint64_t *number;
+    const struct tp_list *list; /**< the value is its length */
+    size_t queue; /**< the value is its length: offset in struct tp_ampi_mail */
 } pvars[] = {
     {"messages_sent", "messages that this process has sent to other processes",
-     MPI_T_PVAR_CLASS_COUNTER, MPI_T_BIND_NO_OBJECT, messages_sent},
+     MPI_T_PVAR_CLASS_COUNTER, MPI_T_BIND_NO_OBJECT, .number = &tp_ampi.sent},
     {"messages_received",
      "messages that this process has received from other processes",
-     MPI_T_PVAR_CLASS_COUNTER, MPI_T_BIND_NO_OBJECT, messages_received},
+     MPI_T_PVAR_CLASS_COUNTER, MPI_T_BIND_NO_OBJECT, .number = &tp_ampi.received},
     {"sends_incomplete", "sends whose buffers are still in use", MPI_T_PVAR_CLASS_LEVEL,
-     MPI_T_BIND_NO_OBJECT, sends_incomplete},
+     MPI_T_BIND_NO_OBJECT, .list = &tp_ampi.sending},
     {"receives_long", "receives whose data is on its way on a channel",
-     MPI_T_PVAR_CLASS_LEVEL, MPI_T_BIND_NO_OBJECT, receives_long},
+     MPI_T_PVAR_CLASS_LEVEL, MPI_T_BIND_NO_OBJECT, .number = &tp_ampi.receiving},
     {"collectives_waiting",
      "non-blocking collectives that wait for others to end (TELPHER_AMPI_COLLECTIVES)",
-     MPI_T_PVAR_CLASS_LEVEL, MPI_T_BIND_NO_OBJECT, collectives_waiting},
+     MPI_T_PVAR_CLASS_LEVEL, MPI_T_BIND_NO_OBJECT, .list = &tp_ampi.starved},
     {"unexpected_messages", "messages of a communicator that wait for a receive",
-     MPI_T_PVAR_CLASS_LEVEL, MPI_T_BIND_MPI_COMM, unexpected_messages},
+     MPI_T_PVAR_CLASS_LEVEL, MPI_T_BIND_MPI_COMM,
+     .queue = offsetof(struct tp_ampi_mail, unexpected)},
     {"posted_receives", "receives of a communicator that wait for a message",
-     MPI_T_PVAR_CLASS_LEVEL, MPI_T_BIND_MPI_COMM, posted_receives},
+     MPI_T_PVAR_CLASS_LEVEL, MPI_T_BIND_MPI_COMM,
+     .queue = offsetof(struct tp_ampi_mail, posted)},
 };
+
+static unsigned long long
+value_of(const struct pvar *pvar, const struct tp_ampi_comm *comm)
+{
+    const char *mail;
+
+    if (pvar->number != NULL) {
+        return *pvar->number;
+    }
+    if (pvar->list != NULL) {
+        return count_list(pvar->list);
+    }
+    mail = (const char *)comm->mail[TP_AMPI_LANE_PROGRAM];
+    return count_list((const struct tp_list *)(mail + pvar->queue));
+}
 
 struct telpher_mpi_t_pvar {
     struct tp_list link; /**< of its session */
@@ -310,7 +283,7 @@ value_now(const struct telpher_mpi_t_pvar *handle)
         comm = tp_ampi_comm_get(handle->comm);
     }
     if (handle->pvar->bind == MPI_T_BIND_NO_OBJECT || comm != NULL) {
-        value = handle->pvar->fn(comm);
+        value = value_of(handle->pvar, comm);
     }
     tp_ampi_leave();
     return value;
