@@ -202,23 +202,32 @@ data_begin(void *arg, uint64_t transfer, uint64_t offset, uint32_t len)
         if (t->error == 0 && !t->discard) {
             t->error = TP_EXEC_TRANSFER_NO_MEMORY;
         }
-        tp_exec_transfer_poke(t);
-        tp_exec_transfers_drive(all);
+        tp_exec_transfer_advance(t);
     }
     tp_mutex_unlock(&all->lock);
     return dst;
+}
+
+/* @return the transfer of the frame that was being received */
+static struct tp_exec_transfer *
+stop_receiving(struct tp_exec_bulk *b)
+{
+    struct tp_exec_transfer *t = b->receiving;
+
+    t->receiving = false;
+    t->receiving_len = 0;
+    b->receiving = NULL;
+    return t;
 }
 
 static void
 data_end(void *arg, uint64_t transfer, uint64_t offset, uint32_t len)
 {
     struct tp_exec_bulk *b = arg;
-    struct tp_exec_transfer *t = b->receiving;
+    struct tp_exec_transfer *t;
 
     tp_mutex_lock(&b->all->lock);
-    t->receiving = false;
-    t->receiving_len = 0;
-    b->receiving = NULL;
+    t = stop_receiving(b);
     b->unacked = true;
     t->received += len;
     if (t->fill != NULL) {
@@ -229,8 +238,7 @@ data_end(void *arg, uint64_t transfer, uint64_t offset, uint32_t len)
     if (t->error == 0 && !t->discard) {
         tp_exec_transfer_place(t);
     }
-    tp_exec_transfer_poke(t);
-    tp_exec_transfers_drive(b->all);
+    tp_exec_transfer_advance(t);
     tp_mutex_unlock(&b->all->lock);
 }
 
@@ -239,14 +247,9 @@ static void
 data_cut(void *arg, uint64_t transfer, uint64_t offset, uint32_t len)
 {
     struct tp_exec_bulk *b = arg;
-    struct tp_exec_transfer *t = b->receiving;
 
     tp_mutex_lock(&b->all->lock);
-    t->receiving = false;
-    t->receiving_len = 0;
-    b->receiving = NULL;
-    tp_exec_transfer_poke(t);
-    tp_exec_transfers_drive(b->all);
+    tp_exec_transfer_advance(stop_receiving(b));
     tp_mutex_unlock(&b->all->lock);
 }
 
@@ -266,8 +269,7 @@ take_credit(struct tp_exec_bulk *b, const struct tp_wire_credit *m)
     if (t != NULL && t->known && t->p.to_client && t->p.peer == b &&
         m->limit > t->limit) {
         t->limit = TP_MIN(m->limit, t->p.size);
-        tp_exec_transfer_poke(t);
-        tp_exec_transfers_drive(all);
+        tp_exec_transfer_advance(t);
     }
     tp_mutex_unlock(&all->lock);
     return TELPHER_OK;
@@ -296,8 +298,7 @@ take_abort(struct tp_exec_bulk *b, const struct tp_wire_abort *m)
     }
     t->cut_off = true;
     t->error = t->error != 0 ? t->error : m->status;
-    tp_exec_transfer_poke(t);
-    tp_exec_transfers_drive(all);
+    tp_exec_transfer_advance(t);
     tp_mutex_unlock(&all->lock);
     return TELPHER_OK;
 }
@@ -354,9 +355,7 @@ peer_lost(struct tp_exec_bulk *b, telpher_status status)
     b->stop = true;
     tp_cond_signal(&b->wake);
     if (b->receiving != NULL) { /* data_end is not called any more */
-        b->receiving->receiving = false;
-        b->receiving->receiving_len = 0;
-        b->receiving = NULL;
+        (void)stop_receiving(b);
     }
     while ((first = tp_list_pop_front(&b->sends)) != NULL ||
            (first = tp_list_pop_front(&b->kept)) != NULL) {

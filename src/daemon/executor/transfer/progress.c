@@ -322,6 +322,16 @@ must_wait(struct tp_exec_transfer *t)
     return true;
 }
 
+/* Starts reading the next chunk of a transfer. */
+static void
+read_chunk(struct tp_exec_transfer *t, struct tp_exec_chunk *c)
+{
+    t->cut += c->len;
+    t->holding++;
+    tp_list_push_back(&t->chunks, &c->link);
+    submit(c);
+}
+
 /* Reads ahead of the network, but not beyond what the other server lets come. */
 static void
 read_more(struct tp_exec_transfer *t)
@@ -344,10 +354,7 @@ read_more(struct tp_exec_transfer *t)
             return;
         }
         c->len = len;
-        t->cut += len;
-        t->holding++;
-        tp_list_push_back(&t->chunks, &c->link);
-        submit(c);
+        read_chunk(t, c);
     }
 }
 
@@ -358,12 +365,7 @@ fill_rooms(struct tp_exec_transfer *t)
     struct tp_list *first;
 
     while (t->error == 0 && (first = tp_list_pop_front(&t->rooms)) != NULL) {
-        struct tp_exec_chunk *c = tp_list_entry(first, struct tp_exec_chunk, link);
-
-        t->cut += c->len;
-        t->holding++;
-        tp_list_push_back(&t->chunks, &c->link);
-        submit(c);
+        read_chunk(t, tp_list_entry(first, struct tp_exec_chunk, link));
     }
 }
 
@@ -491,4 +493,13 @@ tp_exec_transfers_drive(struct tp_exec_transfers *all)
         tp_exec_transfer_reap(t);
     }
     driving = false;
+}
+
+void
+tp_exec_transfer_advance(struct tp_exec_transfer *t)
+{
+    struct tp_exec_transfers *all = t->all; /* the transfer may end */
+
+    tp_exec_transfer_poke(t);
+    tp_exec_transfers_drive(all);
 }

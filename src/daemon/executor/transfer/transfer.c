@@ -271,8 +271,7 @@ tp_exec_transfers_start(struct tp_exec_transfers *all,
     status = make_known(all, params, &t);
     if (status == TELPHER_OK) {
         tp_exec_transfer_place(t);
-        tp_exec_transfer_poke(t);
-        tp_exec_transfers_drive(all);
+        tp_exec_transfer_advance(t);
     }
     tp_mutex_unlock(&all->lock);
     return status;
@@ -334,8 +333,7 @@ tp_exec_transfers_piece(struct tp_exec_transfers *all, uint64_t id,
     status = judge_piece(t, piece);
     if (status == TELPHER_OK) {
         status = add_piece(t, piece);
-        tp_exec_transfer_poke(t);
-        tp_exec_transfers_drive(all);
+        tp_exec_transfer_advance(t);
     }
     tp_mutex_unlock(&all->lock);
     return status;
@@ -353,8 +351,7 @@ tp_exec_transfers_open(struct tp_exec_transfers *all, uint64_t id, int32_t error
         if (t->error == 0) {
             t->error = error;
         }
-        tp_exec_transfer_poke(t);
-        tp_exec_transfers_drive(all);
+        tp_exec_transfer_advance(t);
     }
     tp_mutex_unlock(&all->lock);
 }
@@ -370,8 +367,7 @@ tp_exec_transfers_abort(struct tp_exec_transfers *all, uint64_t id, int32_t erro
         if (t->error == 0) {
             t->error = error;
         }
-        tp_exec_transfer_poke(t);
-        tp_exec_transfers_drive(all);
+        tp_exec_transfer_advance(t);
     }
     tp_mutex_unlock(&all->lock);
 }
@@ -398,8 +394,7 @@ tp_exec_transfers_discard(struct tp_exec_transfers *all, uint64_t id, uint64_t s
     if (status == TELPHER_OK) {
         t->discard = true;
         t->error = -1; /* not reported */
-        tp_exec_transfer_poke(t);
-        tp_exec_transfers_drive(all);
+        tp_exec_transfer_advance(t);
     }
     tp_mutex_unlock(&all->lock);
     return status;

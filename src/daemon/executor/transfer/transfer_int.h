@@ -182,5 +182,7 @@ struct tp_exec_bulk *tp_exec_bulk_choose(struct tp_exec_transfers *all);
  * the lock during callbacks.
  */
 void tp_exec_transfers_drive(struct tp_exec_transfers *all);
+/** Schedules a transfer and advances all; likewise the last action. */
+void tp_exec_transfer_advance(struct tp_exec_transfer *t);
 
 #endif
