@@ -58,22 +58,30 @@ extern "Python" void add_address(void *, const char *);
 extern "Python" void add_setting(void *, const telpher_config_info *);
 typedef struct { telpher_mdr *mdr; telpher_mdr_array array; telpher_mdr_index index; } mdr_where;
 telpher_status mdr_send(const mdr_where *to, uint32_t entry, const char *params, size_t params_len);
-telpher_status mdr_send_buffer(const mdr_where *to, uint32_t entry, const char *params, size_t params_len, void *data,
-                               size_t len, uintptr_t number);
-telpher_status mdr_send_inline(const mdr_where *to, const char *head, const char *description, size_t description_len,
-                               const void *data, size_t len);
+telpher_status mdr_send_array(const mdr_where *to, const char *name, uint32_t sequence, const char *description,
+                              size_t description_len, void *data, size_t len, int kind, uintptr_t number);
+telpher_status mdr_send_inline(const mdr_where *to, const char *name, uint32_t sequence, const char *description,
+                               size_t description_len, const void *data, size_t len);
 #define INLINE_MAX ...
-typedef struct mdr_posted { uint64_t end; int landed, waits; ...; } mdr_posted;
+typedef struct mdr_posted { uint64_t end; int landed, waits; unsigned char head[...]; ...; } mdr_posted;
 typedef struct { uint64_t number; mdr_posted *posted; } mdr_object;
-void mdr_expect(mdr_object *object, mdr_posted *posted, const char *head, void *data, size_t len, int on_host);
-void mdr_expect_like(mdr_object *object, mdr_posted *posted, const char *head, void *data, size_t len,
+void mdr_expect(mdr_object *object, mdr_posted *posted, uint32_t sequence, void *data, size_t len, int on_host);
+void mdr_expect_like(mdr_object *object, mdr_posted *posted, uint32_t sequence, void *data, size_t len,
                      const char *description, size_t description_len);
 void mdr_forget(mdr_object *object, mdr_posted *posted);
 void mdr_post_channel(telpher_mdr_call *call);
 typedef struct { uintptr_t numbers[256]; unsigned count; } mdr_done_list;
 extern mdr_done_list mdr_done;
+void mdr_run_create(telpher_mdr_call *call);
 void mdr_run_invoke(telpher_mdr_call *call);
 void mdr_run_channel(telpher_mdr_call *call);
+void mdr_run_future(telpher_mdr_call *call);
+void mdr_run_reduce(telpher_mdr_call *call);
+void mdr_run_start(telpher_mdr_call *call);
+void mdr_run_remote(telpher_mdr_call *call);
+void mdr_run_resume(telpher_mdr_call *call);
+void mdr_run_pup(telpher_mdr_call *call, telpher_mdr_pup *pup);
+telpher_status mdr_turns(telpher_mdr *mdr, const mdr_posted *posted);
 void mdr_main(telpher_mdr_call *call);
 void mdr_quiet(telpher_mdr_call *call);
 void mdr_wake(telpher_mdr *mdr, uint64_t at_ns);
@@ -175,34 +183,50 @@ static void note_sent(void *user, telpher_status status, size_t len)
     }
 }
 
-/* With one buffer; its number is in mdr_done when it has been sent. */
-static telpher_status mdr_send_buffer(const mdr_where *to, uint32_t entry, const char *params, size_t params_len,
-                                      void *data, size_t len, uintptr_t number)
-{
-    const telpher_msg_buffer buffer = {.data = data, .len = len};
-    const telpher_xfer_params xfer = {.struct_size = sizeof(xfer), .on_done = note_sent, .user = (void *)number};
-
-    return telpher_mdr_invoke(to->mdr, &to->array, to->index, entry, params, params_len, &buffer, 1, &xfer);
-}
-
 static void mdr_invoke(telpher_mdr_call *, uint64_t, const char *, size_t);
 static void mdr_channel(telpher_mdr_call *, uint64_t, const char *, size_t);
 static void mdr_place(telpher_mdr_call *, uint64_t, const char *, size_t);
 static void mdr_landed(uint64_t);
 
-enum { CHANNEL_ENTRY = 1, LONE_BUFFER = 0x41, LONE_INLINE = 0x60, HEAD_BYTES = 28 }; /* of constants.py; CHANNEL_HEAD */
+/* of constants.py; CHANNEL_HEAD */
+enum { CHANNEL_ENTRY = 1, LONE_BUFFER = 0x41, LONE_INLINE = 0x60, HEAD_BYTES = 28, NAME_BYTES = 24 };
 
 #define INLINE_MAX 8192 /* [bytes] of the description and the content of a message with LONE_INLINE */
 
+static void write_head(unsigned char *at, const char *name, uint32_t sequence)
+{
+    memcpy(at, name, NAME_BYTES);
+    memcpy(at + NAME_BYTES, &sequence, sizeof(sequence));
+}
+
+/* A message of a channel that is one array; its number is in mdr_done when it has been sent. */
+static telpher_status mdr_send_array(const mdr_where *to, const char *name, uint32_t sequence, const char *description,
+                                     size_t description_len, void *data, size_t len, int kind, uintptr_t number)
+{
+    const telpher_msg_buffer buffer = {.data = data, .len = len};
+    const telpher_xfer_params xfer = {.struct_size = sizeof(xfer), .on_done = note_sent, .user = (void *)number};
+    unsigned char params[2 + HEAD_BYTES + INLINE_MAX];
+
+    if (description_len > INLINE_MAX) {
+        return TELPHER_ERR_RANGE;
+    }
+    params[0] = LONE_BUFFER;
+    params[1] = (unsigned char)kind;
+    write_head(params + 2, name, sequence);
+    memcpy(params + 2 + HEAD_BYTES, description, description_len);
+    return telpher_mdr_invoke(to->mdr, &to->array, to->index, CHANNEL_ENTRY, params, 2 + HEAD_BYTES + description_len,
+                              &buffer, 1, &xfer);
+}
+
 /* A message of a channel that is one small array: its content is after its description, whose length is before it. */
-static telpher_status mdr_send_inline(const mdr_where *to, const char *head, const char *description,
+static telpher_status mdr_send_inline(const mdr_where *to, const char *name, uint32_t sequence, const char *description,
                                       size_t description_len, const void *data, size_t len)
 {
     unsigned char params[3 + HEAD_BYTES + INLINE_MAX];
     unsigned char *at = params + 1 + HEAD_BYTES;
 
     params[0] = LONE_INLINE;
-    memcpy(params + 1, head, HEAD_BYTES);
+    write_head(params + 1, name, sequence);
     at[0] = description_len & 0xff;
     at[1] = (unsigned char)(description_len >> 8);
     memcpy(at + 2, description, description_len);
@@ -220,13 +244,13 @@ typedef struct mdr_posted {
     const char *description; /* NULL: the buffer takes any array; otherwise those with this description and length */
     size_t description_len;
     int placed, landed, waits, on_host; /* waits: a method is suspended */
-    char head[HEAD_BYTES]; /* of the message */
+    unsigned char head[HEAD_BYTES]; /* of the message; Python writes the name */
 } mdr_posted;
 
 /* The state of an object: its number in Python, and its receives. */
 typedef struct { uint64_t number; mdr_posted *posted; } mdr_object;
 
-static void mdr_expect_like(mdr_object *object, mdr_posted *posted, const char *head, void *data, size_t len,
+static void mdr_expect_like(mdr_object *object, mdr_posted *posted, uint32_t sequence, void *data, size_t len,
                             const char *description, size_t description_len)
 {
     posted->on_host = 1;
@@ -235,15 +259,14 @@ static void mdr_expect_like(mdr_object *object, mdr_posted *posted, const char *
     posted->description = description;
     posted->description_len = description_len;
     posted->placed = posted->landed = posted->waits = 0;
-    memcpy(posted->head, head, HEAD_BYTES);
+    memcpy(posted->head + NAME_BYTES, &sequence, sizeof(sequence));
     posted->next = object->posted;
     object->posted = posted;
 }
 
-static void mdr_expect(mdr_object *object, mdr_posted *posted, const char *head, void *data, size_t len,
-                       int on_host)
+static void mdr_expect(mdr_object *object, mdr_posted *posted, uint32_t sequence, void *data, size_t len, int on_host)
 {
-    mdr_expect_like(object, posted, head, data, len, NULL, 0);
+    mdr_expect_like(object, posted, sequence, data, len, NULL, 0);
     posted->on_host = on_host;
 }
 
@@ -308,8 +331,33 @@ static int takes_buffer(const mdr_posted *posted, const telpher_mdr_call *call)
            fits(posted, params + start, call->params_len - start, call->buffers[0].len);
 }
 
+static int python_ran; /* what C called may have put methods into Python's queue */
+
+#define RUNS_PYTHON(what) \\
+    static void mdr_##what(telpher_mdr_call *); \\
+    static void mdr_run_##what(telpher_mdr_call *call) \\
+    { \\
+        python_ran = 1; \\
+        mdr_##what(call); \\
+    }
+RUNS_PYTHON(create)
+RUNS_PYTHON(future)
+RUNS_PYTHON(reduce)
+RUNS_PYTHON(start)
+RUNS_PYTHON(remote)
+RUNS_PYTHON(resume)
+
+static void mdr_pup(telpher_mdr_call *, telpher_mdr_pup *);
+
+static void mdr_run_pup(telpher_mdr_call *call, telpher_mdr_pup *pup)
+{
+    python_ran = 1;
+    mdr_pup(call, pup);
+}
+
 static void mdr_run_invoke(telpher_mdr_call *call)
 {
+    python_ran = 1;
     mdr_invoke(call, *(const uint64_t *)call->self, (const char *)call->params, call->params_len);
 }
 
@@ -321,10 +369,12 @@ static void mdr_run_channel(telpher_mdr_call *call)
         mdr_forget((mdr_object *)call->self, posted);
         posted->landed = 1;
         if (posted->waits) {
+            python_ran = 1;
             mdr_landed(posted->end);
         }
         return;
     }
+    python_ran = 1;
     mdr_channel(call, *(const uint64_t *)call->self, (const char *)call->params, call->params_len);
 }
 
@@ -358,21 +408,42 @@ static void mdr_main(telpher_mdr_call *call)
 
 #define WAIT_NS UINT64_C(100000000) /* at most: as the scheduler does */
 
+static uint64_t now_ns(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+#define TURNS_NS UINT64_C(1000000) /* Python handles signals afterwards */
+
+/* Makes turns until Python has something to do, or @posted, which may be NULL, has landed. */
+static telpher_status mdr_turns(telpher_mdr *mdr, const mdr_posted *posted)
+{
+    uint64_t end = now_ns() + TURNS_NS;
+    telpher_status status;
+
+    python_ran = 0;
+    do {
+        status = telpher_mdr_turn(mdr);
+    } while (status == TELPHER_IN_PROGRESS && !python_ran && mdr_done.count == 0 &&
+             (posted == NULL || !posted->landed) && now_ns() < end);
+    return status;
+}
+
 static uint64_t wake_ns; /* of the monotonic clock: when Python's next timer is due */
 
 /* Waits for a message until the timer is due: the scheduler would wait longer. */
 static int wait_for_timer(telpher_mdr *mdr, void *user)
 {
-    struct timespec now;
-    uint64_t now_ns;
+    uint64_t now = now_ns();
 
     (void)user;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    now_ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-    if (now_ns < wake_ns) {
-        telpher_progress_wait(telpher_mdr_context(mdr),
-                              wake_ns - now_ns < WAIT_NS ? wake_ns - now_ns : WAIT_NS);
+    if (now < wake_ns) {
+        telpher_progress_wait(telpher_mdr_context(mdr), wake_ns - now < WAIT_NS ? wake_ns - now : WAIT_NS);
     }
+    python_ran = 1; /* it runs the timers */
     return 1;
 }
 

@@ -9,6 +9,7 @@ import numpy
 
 import device_arrays
 from checks import expect, must_raise
+from telpher._telpher import lib
 from telpher.mdr import Array, Channel, Chare, Future, charm, coro
 from telpher.mdr import channel as channels
 
@@ -154,6 +155,51 @@ class End(Chare):
                     expect((data.recv() == i).all(), True)
             if charm.numPes() == 2:  # otherwise the other element's are counted, too
                 expect(arrivals.count, 2)
+        self.reduce(done)
+
+    @coro
+    def exchange(self, done):
+        """Both ends send, then receive into an array: also what arrives while send() lets data leave."""
+        data, _ = self._open()
+        mine = numpy.zeros(100_000, "u1")
+        for i in range(100):
+            data.send(pattern(100_000, i + self.thisIndex[0]))
+            data.recv(mine)
+            expect((mine == pattern(100_000, i + 1 - self.thisIndex[0])).all(), True)
+        self.reduce(done)
+
+    @coro
+    def reshaped(self, done):
+        """One array after the other with the same type or the same memory: each message has its own shape."""
+        data, _ = self._open()
+        array = numpy.arange(3000.0)
+        views = [array, array.reshape(30, 100), array.reshape(30, 100).T, array[::3], array.view("i8"), array[:0],
+                 array.reshape(30, 100), numpy.asfortranarray(array.reshape(30, 100)), array.astype(">f8"), array]
+        array.setflags(write=False)
+        if self.thisIndex[0] == 0:
+            for view in views:
+                data.send(view)
+        else:
+            for view in views:
+                got = data.recv()
+                expect((got.dtype, got.shape, (got == view).all()), (view.dtype, view.shape, True))
+        self.reduce(done)
+
+    @coro
+    def freed(self, done):
+        """An array may be dropped as soon as it is sent; it is kept until then, and no longer."""
+        data, back = self._open()
+        if self.thisIndex[0] == 0:
+            for i in range(20):
+                data.send(pattern(1 << 20, i))
+            expect(back.recv(), "taken")
+            charm.waitQD()
+            charm._forget_sent(lib.mdr_done)
+            expect(len(charm._sending), 0)
+        else:
+            for i in range(20):
+                expect((data.recv() == pattern(1 << 20, i)).all(), True)
+            back.send("taken")
         self.reduce(done)
 
     async def like_the_last_async(self, done):
@@ -360,7 +406,8 @@ def load(buffer):
 
 
 def main(args):
-    for test in "into_arrays", "like_the_last", "like_the_last_async", "without_python", "into_kinds", "mixed", "wrong", "arrivals", "any_of":
+    for test in "into_arrays", "like_the_last", "like_the_last_async", "without_python", \
+            "exchange", "reshaped", "freed", "into_kinds", "mixed", "wrong", "arrivals", "any_of":
         done = Future()
         getattr(Array(End, 2), test)(done)
         done.get()

@@ -20,16 +20,21 @@ _kept = []  # tables that the library keeps pointers to
 def mdr_classes():
     any_length, waits = lib.TELPHER_MDR_ANY_LENGTH, 1
     entries = [
-        ("call", ffi.addressof(lib, "mdr_run_invoke"), lib.mdr_post, any_length, 0),
-        ("channel", ffi.addressof(lib, "mdr_run_channel"), ffi.addressof(lib, "mdr_post_channel"), any_length, 0)]
+        ("call", _run("invoke"), lib.mdr_post, any_length, 0),
+        ("channel", _run("channel"), ffi.addressof(lib, "mdr_post_channel"), any_length, 0)]
     yield "python object", ffi.sizeof("mdr_object"), entries
-    yield "python manager", 0, [("start", lib.mdr_start, ffi.NULL, any_length, 0),
-                                ("quiet", lib.mdr_future, ffi.NULL, any_length, 0),
-                                ("future", lib.mdr_future, lib.mdr_post, any_length, 0),
-                                ("reduce", lib.mdr_reduce, lib.mdr_post, any_length, 0),
+    yield "python manager", 0, [("start", _run("start"), ffi.NULL, any_length, 0),
+                                ("quiet", _run("future"), ffi.NULL, any_length, 0),
+                                ("future", _run("future"), lib.mdr_post, any_length, 0),
+                                ("reduce", _run("reduce"), lib.mdr_post, any_length, 0),
                                 ("wait until quiet", ffi.addressof(lib, "mdr_quiet"), ffi.NULL, any_length, waits),
-                                ("remote", lib.mdr_remote, lib.mdr_post, any_length, 0)]
-    yield "python object that moves", ffi.sizeof("mdr_object"), [*entries, ("resume", lib.mdr_resume, ffi.NULL, 0, 0)]
+                                ("remote", _run("remote"), lib.mdr_post, any_length, 0)]
+    yield "python object that moves", ffi.sizeof("mdr_object"), [*entries, ("resume", _run("resume"), ffi.NULL, 0, 0)]
+
+
+def _run(name):
+    """The function of C that notes that Python runs, and calls the one below."""
+    return ffi.addressof(lib, f"mdr_run_{name}")
 
 
 def register(name, size, entries):
@@ -40,10 +45,10 @@ def register(name, size, entries):
     definition = ffi.new("telpher_mdr_class *")
     definition.struct_size, definition.entry_count = ffi.sizeof("telpher_mdr_class"), len(entries)
     definition.name, definition.object_size, definition.entries = texts[0], size, table
-    definition.create = lib.mdr_create
+    definition.create = _run("create")
     definition.destroy = lib.mdr_destroy
     if any(entry[0] == "resume" for entry in entries):
-        definition.pup = lib.mdr_pup
+        definition.pup = _run("pup")
     _kept.append((table, texts, definition))
     number = ffi.new("uint32_t *")
     charm._check(lib.telpher_mdr_class_register(charm._raw, definition, number))

@@ -3,8 +3,8 @@
 from typing import TYPE_CHECKING, Any, Optional, Sequence, Union
 
 from .._telpher import ffi, lib
-from ..buffers import address_of
-from .constants import CHANNEL, CHANNEL_HEAD, CHANNEL_NAME, IS_ARGUMENT, LONE
+from ..buffers import PLAIN, address_of
+from .constants import CHANNEL, CHANNEL_HEAD, CHANNEL_NAME, IS_ARGUMENT
 from .proxy import Proxy, index_at, index_tuple, send_rows
 from .runtime import charm
 from .waiting import wait_for
@@ -39,6 +39,7 @@ class Channel:
         self._name = CHANNEL_HEAD.pack(chare.thisProxy._raw.id, *_raw_index(chare.thisIndex, chare.thisProxy._raw), number,
                                        0)[:CHANNEL_NAME]
         self._sent = 0
+        self._dtype = self._shape = self._description = None  # of the last array
 
     def __getstate__(self):
         return self.remote, self._name, self._end, self._sent
@@ -46,40 +47,47 @@ class Channel:
     def __setstate__(self, state):
         self.remote, self._name, self._end, self._sent = state
         self._place = self.remote._place()
+        self._dtype = self._shape = self._description = None
 
     def send(self, *values: Any, gpu_src_ptrs: Numbers = None, gpu_src_sizes: Numbers = None) -> None:
         """Starts to send values: numbers, arrays, device memory, any that can be pickled.
 
         gpu_src_ptrs, gpu_src_sizes: addresses and bytes of more arrays in CUDA memory; a number or a sequence each.
         """
-        head = self._name + self._sent.to_bytes(4, "little")
         if gpu_src_ptrs is not None:
-            self._send_addresses(head, values, _pairs(gpu_src_ptrs, gpu_src_sizes))
-        elif len(values) != 1 or not self._send_array(head, values[0]):
-            send_rows(self._place, CHANNEL, head, *encode(values, arrays=True))
+            self._send_values(values, _pairs(gpu_src_ptrs, gpu_src_sizes))
+        elif len(values) != 1 or not self._send_array(values[0]):
+            self._send_values(values)
         self._sent = (self._sent + 1) & _MASK
 
-    def _send_array(self, head, value):
+    def _send_array(self, value):
         """Sends a message of one array, without pickling. @return False: @value is none"""
-        row = array_of(value)
-        if row is None:
-            return False
-        description, pointer, size, kind, keep = row
-        if size < IN_BAND and kind == HOST_ARRAY and len(description) + size <= charm._inline_max:
-            charm._sent(lib.mdr_send_inline, self._place, head, description, len(description), pointer, size)
+        if IS_NUMPY[type(value)] and value.dtype is self._dtype and value.shape == self._shape and value.flags.c_contiguous:
+            pointer = keep = ffi.from_buffer(value)
+            description, size, kind = self._description, len(pointer), HOST_ARRAY
+        else:
+            row = array_of(value)
+            if row is None:
+                return False
+            description, pointer, size, kind, keep = row
+            if IS_NUMPY[type(value)]:
+                self._dtype, self._shape, self._description = value.dtype, value.shape, description
+        length = len(description)
+        if size < IN_BAND and kind == HOST_ARRAY and length + size <= charm._inline_max:
+            charm._sent(lib.mdr_send_inline, self._place, self._name, self._sent, description, length, pointer, size)
             return True
-        params = b"".join((_LONE_BUFFER, kind.to_bytes(1, "little"), head, description))
         number = charm._keep_number(keep)
         try:
-            charm._sent(lib.mdr_send_buffer, self._place, CHANNEL, params, len(params), pointer, size, number)
+            charm._sent(lib.mdr_send_array, self._place, self._name, self._sent, description, length, pointer, size, kind,
+                        number)
         except BaseException:
             charm._sending.pop(number, None)
             raise
         return True
 
-    def _send_addresses(self, head, values, pairs):
+    def _send_values(self, values, pairs=()):
         data, rows = encode(values, arrays=True, addresses=pairs)
-        send_rows(self._place, CHANNEL, head, data, rows)
+        send_rows(self._place, CHANNEL, self._name + self._sent.to_bytes(4, "little"), data, rows)
 
     def post(self, *buffers: Any, post_buf_addresses: Numbers = None, post_buf_sizes: Numbers = None) -> None:
         """Names the buffers of the next receive that has none, before it is called: recv() then takes no argument.
@@ -100,8 +108,7 @@ class Channel:
         if buffers or post_buf_addresses is not None:
             end.post_now(_rows(buffers, post_buf_addresses, post_buf_sizes))
         if not end.has_next():
-            end.expect_like()
-            wait_for(end.wait, end.has_next)
+            wait_for(end.wait, end.has_next, end.expect_next())
         return end.take()
 
     def ready(self) -> bool:
@@ -114,7 +121,7 @@ class Channel:
         if buffers or post_buf_addresses is not None:
             self._end.post_now(_rows(buffers, post_buf_addresses, post_buf_sizes))
         if not self._end.has_next():
-            self._end.expect_like()
+            self._end.expect_next()
             await _Suspend(self._end.wait)
         return self._end.take()
 
@@ -130,9 +137,6 @@ def _end_of(chare, name):
     if end is None:
         end = chare._telpher_channels[name] = End(chare, name)
     return end
-
-
-_LONE_BUFFER = bytes([LONE | 1])
 
 
 def _raw_index(index, array):
@@ -152,6 +156,8 @@ def _pairs(addresses, sizes):
 
 def _rows(buffers, addresses, sizes):
     """[(pointer, bytes, what keeps it alive, whether it is in host memory)] of what a receive names."""
+    if len(buffers) == 1 and addresses is None and PLAIN[type(buffers[0])]:
+        return [(*address_of(buffers[0], True), True)]
     rows = []
     for buffer in buffers:
         if type(buffer) is int:
@@ -275,8 +281,7 @@ class End:
             self.posted[at] = Posted(rows)
             return
         pointer, size, _keep, on_host = rows[0]
-        lib.mdr_expect(self._chare._telpher_state, self._slot or self._make_slot(), self._name + at.to_bytes(4, "little"),
-                       pointer, size, on_host)
+        lib.mdr_expect(self._chare._telpher_state, self._slot or self._make_slot(), at, pointer, size, on_host)
         self._in_slot, self._row = at, rows[0]
         if self.waiter is not None:
             self._slot.waits = 1
@@ -284,18 +289,22 @@ class End:
     def _make_slot(self):
         self._slot = slot = ffi.new("mdr_posted *")
         slot.end = next(charm._end_numbers)
+        ffi.memmove(slot.head, self._name, CHANNEL_NAME)
         charm._ends[slot.end] = self
         return slot
 
-    def expect_like(self):
-        """Has C code receive the next message, which has not arrived, into a new array if it is like the last ones."""
-        if self._like is None or self.posted or self._in_slot is not None:
-            return
+    def expect_next(self):
+        """Before the next message, which has not arrived, is waited for. @return the receive that C code knows, or NULL"""
+        if self._in_slot is None and self._like is not None and not self.posted:
+            self._expect_like()
+        return self._slot if self._in_slot == self.next else ffi.NULL
+
+    def _expect_like(self):
+        """Has C code receive the next message into a new array if it is like the last ones."""
         self._row = self._like
         self._array, description, size = new_like(self._like), self._like[3], self._like[4]
-        lib.mdr_expect_like(self._chare._telpher_state, self._slot or self._make_slot(),
-                            self._name + self.next.to_bytes(4, "little"), ffi.from_buffer(self._array), size,
-                            description, len(description))
+        lib.mdr_expect_like(self._chare._telpher_state, self._slot or self._make_slot(), self.next,
+                            ffi.from_buffer(self._array), size, description, len(description))
         self._in_slot = self.next
 
     def post_now(self, rows):

@@ -110,7 +110,7 @@ class _Runtime:
             raise SystemExit(self._turn_status - EXIT)
 
     def _turns(self):
-        turn, raw, queue, done = lib.telpher_mdr_turn, self._raw, self._queue, lib.mdr_done
+        turns, raw, queue, done = lib.mdr_turns, self._raw, self._queue, lib.mdr_done
         touched, timers = self._touched, self._timers.rows
         while self._turn_status == IN_PROGRESS:
             if done.count:
@@ -125,17 +125,18 @@ class _Runtime:
             if timers:
                 self._timers.run()
             if self._turn_status == IN_PROGRESS:  # _sent() makes turns, too
-                self._turn_status = turn(raw)
+                self._turn_status = turns(raw, ffi.NULL)
 
-    def _turn_until(self, is_ready):
-        """Makes turns while no method may run. @return whether is_ready() ended them"""
-        turn, raw, queue, done = lib.telpher_mdr_turn, self._raw, self._queue, lib.mdr_done
+    def _turn_until(self, is_ready, posted):
+        """Makes turns while no method may run; @posted: the receive that has landed when is_ready(), or NULL.
+        @return whether is_ready() ended them"""
+        turns, raw, queue, done = lib.mdr_turns, self._raw, self._queue, lib.mdr_done
         if self._timers.rows:
             return False
         while not queue and self._turn_status == IN_PROGRESS:
             if done.count:
                 self._forget_sent(done)
-            self._turn_status = turn(raw)
+            self._turn_status = turns(raw, posted)
             if is_ready():
                 return True
         return False

@@ -7,6 +7,7 @@ try:
 except ImportError:
     greenlet = None
 
+from .._telpher import ffi
 from .runtime import charm
 
 class RemoteError(Exception):
@@ -19,9 +20,9 @@ def coro(method: Callable) -> Callable:
     return method
 
 
-def wait_for(waiting, is_ready=None):
+def wait_for(waiting, is_ready=None, posted=ffi.NULL):
     """Suspends a @coro method until what @waiting gets is called. While no other method may run, the method makes the
-    turns of the scheduler itself until is_ready(), which saves two switches."""
+    turns of the scheduler itself until is_ready(), which saves two switches; @posted: as charm._turn_until()."""
     if greenlet is None:
         raise RuntimeError("get() and recv() in methods need the package greenlet; or use async def and await")
     me = greenlet.getcurrent()
@@ -34,7 +35,7 @@ def wait_for(waiting, is_ready=None):
         me.parent.switch()
         chare._telpher_suspended -= 1
     else:
-        if is_ready is not None and charm._turn_until(is_ready):
+        if is_ready is not None and charm._turn_until(is_ready, posted):
             return
         waiting(me.switch)  # from where it was started: methods run between turns of the scheduler
         me.parent.switch()
