@@ -4,6 +4,7 @@
 Channels between objects that receive into memory of the caller, also into arrays of a GPU. Run alone or by telpher launch
 -n 2; prints "channels: OK" in process 0."""
 import ctypes
+import os
 
 import numpy
 
@@ -155,6 +156,34 @@ class End(Chare):
                     expect((data.recv() == i).all(), True)
             if charm.numPes() == 2:  # otherwise the other element's are counted, too
                 expect(arrivals.count, 2)
+        self.reduce(done)
+
+    @coro
+    def sent_at_once(self, done):
+        """The data of a large message leaves in send() if the other end waits for it: once at least if both have a
+        processor."""
+        data, back = self._open()
+        out, mine, tries = pattern(1 << 17, 1), numpy.zeros(1 << 17, "u1"), 20_000
+        processors = sorted(os.sched_getaffinity(0))
+        os.sched_setaffinity(0, {processors[charm.myPe() % len(processors)]})
+        found = charm.numPes() == 1 or len(processors) == 1
+        while self.thisIndex[0] == 0 and tries:
+            data.send(True)
+            expect(back.recv(), "ready")
+            sum(range(500))  # the other end reaches its wait
+            charm._forget_sent(lib.mdr_done)
+            data.send(out)
+            found = found or lib.mdr_done.count != 0
+            tries = 0 if found else tries - 1
+        if self.thisIndex[0] == 0:
+            data.send(False)
+            expect(found, True)
+        while self.thisIndex[0] == 1 and data.recv():
+            data.post(mine)
+            back.send("ready")
+            data.recv()
+            expect((mine == out).all(), True)
+        os.sched_setaffinity(0, processors)
         self.reduce(done)
 
     @coro
@@ -407,7 +436,7 @@ def load(buffer):
 
 def main(args):
     for test in "into_arrays", "like_the_last", "like_the_last_async", "without_python", \
-            "exchange", "reshaped", "freed", "into_kinds", "mixed", "wrong", "arrivals", "any_of":
+            "sent_at_once", "exchange", "reshaped", "freed", "into_kinds", "mixed", "wrong", "arrivals", "any_of":
         done = Future()
         getattr(Array(End, 2), test)(done)
         done.get()
