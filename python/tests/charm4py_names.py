@@ -4,6 +4,8 @@ telpher launch -n P; prints "names: OK" in process 0, and all processes exit wit
 import array
 import time
 
+import numpy
+
 from checks import expect, must_raise
 from telpher.mdr import Array, Channel, Chare, Future, Group, Reducer, RemoteError, charm, coro, when
 
@@ -218,6 +220,56 @@ def check_cuda():
         expect("charm.lib needs the CUDA driver" in str(wrong), True)
 
 
+class Leaf(Chare):
+    """Ends while it waits, with messages of a channel that it has not received, and is inserted again."""
+
+    def __init__(self):
+        self.open = False
+        self.channel = Channel(self, self.thisProxy[self.thisIndex])
+
+    def index(self):
+        return self.thisIndex[0]
+
+    def send(self):
+        self.channel.post(numpy.zeros(10_000))
+        for i in range(3):
+            self.channel.send(numpy.full(10_000, i))
+
+    @coro
+    def hold(self, done):
+        self.wait("self.open")
+        expect((self.channel.recv(), charm.myPe() == self.pe), (None, True))
+        done(self.thisIndex[0])
+
+    def release(self):
+        self.open, self.pe = True, charm.myPe()
+
+
+def check_ends():
+    leaves, done = Array(Leaf), Future()
+    for i in range(6):
+        leaves.ckInsert(i)
+    leaves.send()
+    charm.waitQD()  # a message under way to an element that has ended would wait for another
+    leaves[2].ckDestroy()
+    leaves[3].hold(done)
+    leaves[3].ckDestroy()
+    leaves.ckDoneInserting()
+    expect(leaves.index(ret=True).get(), [0, 1, 3, 4, 5])
+    leaves[3].release()
+    expect(done.get(), 3)
+    charm.waitQD()
+    leaves[2].send()  # waits for the element
+    leaves.ckInsert(2)
+    expect(leaves[2].index(ret=True).get(), 2)
+    leaves.ckDoneInserting()
+    expect(leaves.index(ret=True).get(), [0, 1, 2, 4, 5])
+    leaves.ckDestroy()
+    leaves.ckDoneInserting()
+    expect(len(leaves), 0)
+    must_raise(RemoteError, "only elements of arrays without dims do", Array(Leaf, 2)[0].ckDestroy(awaitable=True).get)
+
+
 def import_map():
     from telpher.mdr import ArrayMap
     return ArrayMap
@@ -226,7 +278,6 @@ def import_map():
 def check_missing():
     """What is not there is refused by its name, with what to do instead."""
     must_raise(ImportError, "ArrayMap of Charm4py is not there: name the process", import_map)
-    must_raise(AttributeError, "ckDestroy() of Charm4py is not there: objects", lambda: Array(Steps, 2)[0].ckDestroy())
     must_raise(AttributeError, "setMigratable() of Charm4py", lambda: Array(Steps, 2).setMigratable(False))
     must_raise(ValueError, "for more dimensions insert elements", lambda: Array(Steps, (2, 2, 2, 2)))
     grid = Array(Steps)
@@ -239,7 +290,7 @@ class Main(Chare):
     """Its constructor is the main function, and may wait."""
 
     def __init__(self, args):
-        for check in check_conditions, check_results, check_sections, check_sparse, check_reducers, check_pool, check_timers, check_cuda, check_missing:
+        for check in check_conditions, check_results, check_sections, check_sparse, check_reducers, check_pool, check_timers, check_cuda, check_ends, check_missing:
             check()
             print(f"{check.__name__}: ok", flush=True)
         self.ended = Future()

@@ -10,7 +10,7 @@ from .chare import Chare, how
 from .channel import End
 from .constants import (ASYNC, CALL_HEAD, CHANNEL_HEAD, CHANNEL_NAME, CONDITIONAL, COUNT, FUTURE_HEAD, MANAGER_CLASS,
                         MOBILE_CLASS, NO_FUTURE, REDUCE_HEAD, RESULT, WAITS)
-from .proxy import SIZE_OF_PROXY, Proxy, class_of
+from .proxy import SIZE_OF_PROXY, Proxy, class_of, is_sparse
 from .runtime import charm, trace
 from .wire import read_call, read_message
 
@@ -101,7 +101,7 @@ def new_object(call, cls, is_alone=False):
         charm._making = None
     state = ffi.cast("mdr_object *", call.self)
     state.number, state.posted = next(charm._object_numbers), ffi.NULL
-    chare._telpher_state, chare._telpher_mobile = state, call.array.class_id == MOBILE_CLASS
+    chare._telpher_state, chare._telpher_mobile = state, call.array.class_id == MOBILE_CLASS or is_sparse(call.array)
     charm._objects[state.number] = chare
     return chare
 
@@ -122,7 +122,10 @@ def _on_landed(number):
 
 @_guarded("mdr_destroy")
 def _on_destroy(call):
-    charm._objects.pop(ffi.cast("uint64_t *", call.self)[0], None)
+    chare = charm._objects.pop(ffi.cast("uint64_t *", call.self)[0], None)
+    if chare is not None:
+        for end in chare._telpher_channels.values():
+            end.forget_slot()
 
 
 @_guarded("mdr_pup")

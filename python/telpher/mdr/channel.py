@@ -237,9 +237,12 @@ class End:
     def __getstate__(self):
         if self.posted or self._in_slot is not None:
             raise TypeError("an object whose channel has buffers of post() cannot move: receive first")
+        self.forget_slot()
+        return self._chare, self._name, self.next, self.arrived, self.last_posted
+
+    def forget_slot(self):
         if self._slot is not None:
             charm._ends.pop(self._slot.end, None)
-        return self._chare, self._name, self.next, self.arrived, self.last_posted
 
     def __setstate__(self, state):
         chare, name, after, arrived, posted = state

@@ -35,7 +35,7 @@ class Chare:
         names = sorted(name for name in dir(cls) if not name.startswith("__") and callable(getattr(cls, name))
                        and getattr(cls, name) is not getattr(Chare, name, None))
         cls._telpher_name = f"{cls.__module__}.{cls.__qualname__}"
-        fill_table(cls, [*HIDDEN, "migrate", *names])
+        fill_table(cls, [*HIDDEN, "migrate", "ckDestroy", *names])
         cls._telpher_may_move = cls.migrated is not Chare.migrated
 
     def __new__(cls, *what: Any, onPE: int = -1, args: Iterable = ()):
@@ -80,6 +80,11 @@ class Chare:
 
     def migrated(self) -> None:
         """Called after a move; for classes to define."""
+
+    def ckDestroy(self) -> None:
+        """Ends this object, an element of an array without dims, when its methods have ended. Calls that it has not begun
+        are dropped; later ones wait until its index is inserted again."""
+        moves.want_end(self)
 
     def AtSync(self) -> None:
         """Waits for the other objects of the array, which was made with useAtSync=True. TELPHER_MDR_BALANCER then spreads

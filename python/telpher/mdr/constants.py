@@ -4,7 +4,7 @@ import struct
 
 OBJECT_CLASS, MANAGER_CLASS, MOBILE_CLASS = 0, 1, 2
 CALL, CHANNEL, RESUME = 0, 1, 2  # entries of objects; the last of those that move
-SYNC = -1  # instead of a process to move to: the one that the balancer chooses
+SYNC, END = -1, -2  # instead of a process to move to: the one that the balancer chooses; none, the object ends
 START, QUIET_DONE, FUTURE, REDUCE, QUIET, REMOTE = range(6)  # entries of managers
 NO_FUTURE = (0, 0)
 HIDDEN = ("_telpher_result", "_telpher_nothing", "_telpher_apply")  # the first methods of each class

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Objects that move. One leaves when none of its methods is suspended; calls that come meanwhile are held, and go along."""
+"""Objects that move or end. One leaves when none of its methods is suspended; calls that come meanwhile are held, and go
+along if it moves."""
 import io
 import pickle
 
 from .._telpher import ffi, lib
-from .constants import CONDITIONAL, NO_FUTURE, RESUME, SYNC
-from .proxy import class_of, index_at
+from .constants import CONDITIONAL, END, MOBILE_CLASS, NO_FUTURE, RESUME, SYNC
+from .proxy import class_of, index_at, is_sparse
 from .runtime import charm
 
 _NOT_PACKED = ("_telpher_state", "_telpher_conditions", "_telpher_held", "_telpher_mobile", "_telpher_target",
@@ -14,16 +15,25 @@ _NOT_PACKED = ("_telpher_state", "_telpher_conditions", "_telpher_held", "_telph
 
 def want(chare, target):
     """The object shall move to a process, or be spread with its array: SYNC."""
-    if not chare._telpher_mobile:
+    if chare.thisProxy._raw.class_id != MOBILE_CLASS:
         raise TypeError(f"{chare!r} cannot move: make it by Array(…, useAtSync=True), or define migrated() in its class")
     if target != SYNC and not 0 <= target < charm.numPes():
         raise ValueError(f"migrate({target}): there are {charm.numPes()} processes")
-    chare._telpher_target = None if target == charm.myPe() else target
+    if chare._telpher_target != END:
+        chare._telpher_target = None if target == charm.myPe() else target
+    charm._touch(chare)
+
+
+def want_end(chare):
+    """The object shall end."""
+    if not is_sparse(chare.thisProxy._raw):
+        raise TypeError(f"{chare!r} cannot end: only elements of arrays without dims do, Array({type(chare).__name__})")
+    chare._telpher_target = END
     charm._touch(chare)
 
 
 def leave(chare):
-    """Begins the move; no method of the object runs or is suspended."""
+    """Begins the move, or the end; no method of the object runs or is suspended."""
     target, chare._telpher_target, chare._telpher_held = chare._telpher_target, None, []
     call = ffi.new("telpher_mdr_call *")
     call.mdr, call.self, call.array = charm._raw, chare._telpher_state, chare.thisProxy._raw
@@ -32,6 +42,8 @@ def leave(chare):
         charm._check(lib.telpher_mdr_load_add(call, chare._telpher_ns))
         chare._telpher_ns = 0
         charm._check(lib.telpher_mdr_sync(call, RESUME))
+    elif target == END:
+        charm._check(lib.telpher_mdr_remove(call))
     else:
         charm._check(lib.telpher_mdr_migrate(call, target))
 

@@ -29,7 +29,6 @@ def index_of(index, dims):
 
 classes = {}
 MISSING = {  # names of Charm4py's proxies, and what a program does instead
-    "ckDestroy": "objects of Python live until the end of the run",
     "setMigratable": "objects move that migrate() or AtSync() is called for, and no others",
 }
 
