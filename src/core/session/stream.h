@@ -89,6 +89,8 @@ telpher_status tp_stream_flush_wait(struct tp_stream *s, uint64_t deadline_ns);
 void tp_stream_kick(struct tp_stream *s);
 /** [bytes] queued and unsent. */
 size_t tp_stream_pending(struct tp_stream *s);
+/** [bytes] received after the frame that a handler has; for that handler only. */
+size_t tp_stream_unread(const struct tp_stream *s);
 
 enum { TP_STREAM_SEND_MAX = 4 * TP_WIRE_CHUNK_MAX }; /**< [bytes] of one send_data */
 /**

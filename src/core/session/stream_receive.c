@@ -20,6 +20,12 @@ buffered(const struct tp_stream_rx *rx)
     return rx->end - rx->start;
 }
 
+size_t
+tp_stream_unread(const struct tp_stream *s)
+{
+    return buffered(&s->rx);
+}
+
 static telpher_status
 bad_peer(struct tp_stream *s, const char *what, uint64_t value)
 {

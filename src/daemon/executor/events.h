@@ -89,6 +89,11 @@ void tp_exec_flush_probe(struct tp_exec_queue *q);
 void tp_exec_dirty(struct tp_exec_queue *q);
 /** Calls clFlush for every queue that needs it. */
 void tp_exec_flush_queues(struct tp_exec *x);
+/** Creates the user event that a batch of launches waits for, if the driver should get the whole
+ *  batch before it starts. @return true: the next launch must wait for q->batch_start */
+bool tp_exec_queue_hold_batch(struct tp_exec_queue *q);
+/** Lets the driver start launches that wait for the rest of their batch. */
+void tp_exec_start_batches(struct tp_exec *x);
 /** Calls clFlush, unless that would spin. @return false: it would spin */
 bool tp_exec_queue_flush(struct tp_exec_queue *q);
 /** Enqueues a marker after launches that have no event. @return its event, with a

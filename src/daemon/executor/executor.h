@@ -86,6 +86,7 @@ struct tp_exec {
     _Atomic uint64_t
         object_count; /**< alive, including released ones and those without id */
     struct tp_list dirty; /**< queues to flush; reader only */
+    unsigned launches_in_row; /**< without another message between; reader only */
     cl_event *waits; /**< buffer for a wait list; reader only */
     size_t waits_capacity;
     struct tp_pool *pool;

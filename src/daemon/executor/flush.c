@@ -11,6 +11,11 @@
  * list is empty, and before the list gets its first: the client may wait for what is in front
  * before it sets the user event. Commands before a blocking move run when the reader waits
  * for the gate of the move: such drivers then run just what the gate needs.
+ *
+ * PoCL is the opposite: its threads take a command as soon as it is enqueued. They end small
+ * kernels faster than the reader enqueues them, so that each launch wakes them, and all contend for
+ * the same locks. So launches that arrive together wait for a user event. The flush after them
+ * sets it, or a message of another kind, whose driver call might wait for them.
  */
 #include "base/alloc.h"
 #include "daemon/executor/commands/commands.h"
@@ -18,6 +23,13 @@
 #include "daemon/executor/executor.h"
 #include "daemon/executor/objects/objects.h"
 #include "daemon/executor/quirks.h"
+
+enum {
+    FLUSH_EVERY = 64, /* commands, */
+    HELD_MAX = 512, /* where they wait for the flush: 0.3 ms of enqueuing */
+    BATCH_BYTES = 256, /* of frames to come, and */
+    BATCH_ROW = 4, /* launches in a row, from which a batch is worth a user event */
+};
 
 static void CL_CALLBACK
 handle_probe_completion(cl_event native, cl_int status, void *arg)
@@ -222,12 +234,47 @@ run_rest(struct tp_exec_queue *q)
 }
 
 bool
+tp_exec_queue_hold_batch(struct tp_exec_queue *q)
+{
+    struct tp_exec *x = q->obj.x;
+    cl_int error;
+
+    if (++x->launches_in_row < BATCH_ROW || q->batch_start != NULL || !q->in_order ||
+        tp_stream_unread(x->stream) < BATCH_BYTES ||
+        !tp_exec_has_quirk(x, TP_EXEC_QUIRK_STARTS_AT_ONCE)) {
+        return false;
+    }
+    q->batch_start = x->cl.CreateUserEvent(q->context->native, &error);
+    return q->batch_start != NULL;
+}
+
+static void
+start_batch(struct tp_exec_queue *q)
+{
+    if (q->batch_start != NULL) {
+        q->obj.x->cl.SetUserEventStatus(q->batch_start, CL_COMPLETE);
+        q->obj.x->cl.ReleaseEvent(q->batch_start);
+        q->batch_start = NULL;
+    }
+}
+
+void
+tp_exec_start_batches(struct tp_exec *x)
+{
+    x->launches_in_row = 0;
+    tp_list_for_each_entry(struct tp_exec_queue, q, &x->dirty, dirty_link) {
+        start_batch(q);
+    }
+}
+
+bool
 tp_exec_queue_flush(struct tp_exec_queue *q)
 {
     if (q->blocker_count > 0 && is_blocked(q)) {
         return false;
     }
     q->since_flush = 0;
+    start_batch(q);
     q->obj.x->cl.Flush(q->native);
     if (tp_exec_has_quirk(q->obj.x, TP_EXEC_QUIRK_FLUSH_RUNS_COMMANDS)) {
         run_rest(q);
@@ -238,12 +285,10 @@ tp_exec_queue_flush(struct tp_exec_queue *q)
 void
 tp_exec_dirty(struct tp_exec_queue *q)
 {
-    enum { FLUSH_EVERY = 64 };
-
     if (!tp_list_is_linked(&q->dirty_link)) {
         tp_list_push_back(&q->obj.x->dirty, &q->dirty_link);
     }
-    if (++q->since_flush >= FLUSH_EVERY) {
+    if (++q->since_flush >= (q->batch_start != NULL ? HELD_MAX : FLUSH_EVERY)) {
         q->since_flush = 0;
         (void)tp_exec_queue_flush(q);
     }

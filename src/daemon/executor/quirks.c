@@ -128,6 +128,12 @@ static const struct tp_exec_quirk_row rows[TP_EXEC_QUIRK_COUNT] = {
         .symptom = "ends the process when a sub-buffer is released before one of the same parent that was made later",
         .remedy = "sub-buffers are released from the last one back, the parent after them",
         .where = "src/daemon/executor/objects/buffer.c", .test = "src/daemon/executor/objects/sub_buffer_test.c"},
+    [TP_EXEC_QUIRK_STARTS_AT_ONCE] = {
+        .id = "starts-at-once", .match = TP_EXEC_PLATFORM_NAME, .name = "Portable Computing Language",
+        .driver = "PoCL 3.1",
+        .symptom = "threads run a command when it is enqueued, wake up for each, and contend with the caller for locks",
+        .remedy = "launches that arrive together wait for a user event, which is set after the last",
+        .where = "src/daemon/executor/flush.c", .test = "src/daemon/executor/commands/launch_batch_test.c"},
 };
 /* clang-format on */
 

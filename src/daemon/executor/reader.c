@@ -166,6 +166,23 @@ dispatch_frame(struct tp_exec *x, uint16_t type, const uint8_t *body,
     }
 }
 
+/* True for launches, and for what mostly follows them: driver calls that wait for no command. */
+static bool
+is_of_batch(uint16_t type)
+{
+    switch (type) {
+    case TP_WIRE_KERNEL_ARG:
+    case TP_WIRE_LAUNCH:
+    case TP_WIRE_LAUNCH_AGAIN:
+    case TP_WIRE_MARKER:
+    case TP_WIRE_READ:
+    case TP_WIRE_RELEASE:
+        return true;
+    default:
+        return false;
+    }
+}
+
 static telpher_status
 on_frame(void *arg, uint16_t type, const uint8_t *body, const uint8_t *end)
 {
@@ -177,6 +194,9 @@ on_frame(void *arg, uint16_t type, const uint8_t *body, const uint8_t *end)
         tp_opencl_watch_leave();
     }
     tp_exec_watchdog_enter(x);
+    if (x->launches_in_row > 0 && !is_of_batch(type)) {
+        tp_exec_start_batches(x);
+    }
     status = dispatch_frame(x, type, body, end);
     tp_exec_watchdog_leave(x);
     if (status == TELPHER_ERR_PROTO) {

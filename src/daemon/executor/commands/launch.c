@@ -98,6 +98,10 @@ enqueue(struct tp_exec_queue *q, const struct tp_wire_launch *m, cl_uint wait_co
     if (error != 0) {
         return error;
     }
+    if (wait_count == 0 && tp_exec_queue_hold_batch(q)) {
+        waits = &q->batch_start;
+        wait_count = 1;
+    }
     for (size_t i = 0; i < m->sizes.count; i++) {
         sizes[i] = tp_wire_u64_at(&m->sizes, i);
     }

@@ -72,6 +72,8 @@ struct tp_exec_queue {
     uint64_t reads; /**< as tp_exec_event.reads_before, of its end; reader only */
     uint64_t barrier_reads; /**< out of order: of the last barrier's; reader only */
     cl_event
+        batch_start; /**< user event that launches wait for, or NULL; reader only */
+    cl_event
         barrier; /**< last one (in order: only after renewal), or NULL; reader only */
     bool barrier_is_own; /**< made by tp_exec_queue_renew(), not by a command */
     struct tp_list link; /**< exec->queues; done_lock */
