@@ -49,7 +49,9 @@ typedef void (*telpher_msg_fn)(telpher_context *ctx, telpher_msg *msg, void *use
  * Registers the handlers of messages to @p handler. Messages that arrived before are delivered
  * then. Messages are delivered as their buffers arrive, in any order.
  *
- * @param post   names the destinations of buffers; NULL: messages with buffers are dropped.
+ * @param post   names the destinations of buffers. NULL: entry finds eager buffers where they
+ *               arrived, with any alignment, and other buffers are dropped. Eager are buffers in
+ *               host memory that have with the parameters at most telpher_msg_params_max() bytes.
  * @param entry  runs when all buffers have arrived; NULL removes both handlers.
  * @return TELPHER_OK, TELPHER_ERR_RANGE (no such handler). Since: 0.1.
  */

@@ -32,6 +32,7 @@ enum tp_comm_kind {
     TP_COMM_FINISH, /**< the receiver has finished with the data. a: the sender's number,
                          small: enum tp_comm_end */
     TP_COMM_MESSAGE_CREDIT, /**< returns credits. small: handler, b: number of messages */
+    TP_COMM_SHORT, /**< a MESSAGE with struct tp_comm_short */
     TP_COMM_KINDS
 };
 
@@ -71,6 +72,19 @@ _Static_assert(sizeof(struct tp_comm_header) == 32, "frozen wire layout");
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
                "copied as it lies in memory");
 
+/**
+ * Header of an eager message with parameters only, which are the data, or with one buffer, which
+ * is the data; the parameters, at least one byte, then follow this header. So 32 bytes of
+ * parameters and the header fit into a cache line of transport shm.
+ */
+struct tp_comm_short {
+    uint8_t kind; /**< TP_COMM_SHORT */
+    uint8_t reserved;
+    uint16_t handler;
+    uint32_t reserved2;
+};
+_Static_assert(sizeof(struct tp_comm_short) == 8, "frozen wire layout");
+
 /** The tag of a channel's message: 4 bits of kind, the id, and a counter that wraps. */
 enum { TP_COMM_TAG_KIND = 1, TP_COMM_COUNTER_BITS = 32, TP_COMM_ID_BITS = 28 };
 
@@ -103,8 +117,29 @@ tp_comm_decode(const void *src, size_t len, struct tp_comm_header *ret_header)
         return false;
     }
     memcpy(ret_header, src, sizeof(*ret_header));
-    return ret_header->kind >= TP_COMM_CHANNEL && ret_header->kind < TP_COMM_KINDS &&
+    return ret_header->kind >= TP_COMM_CHANNEL && ret_header->kind < TP_COMM_SHORT &&
            ret_header->how < TP_COMM_HOWS;
+}
+
+/** Decodes the header of a short message with @p data_len bytes of data into that of the
+ *  MESSAGE that it is. @return false if it is none */
+static inline bool
+tp_comm_decode_short(const void *src, size_t len, size_t data_len,
+                     struct tp_comm_header *ret_header)
+{
+    struct tp_comm_short h;
+
+    if (len < sizeof(h) || *(const uint8_t *)src != TP_COMM_SHORT) {
+        return false;
+    }
+    memcpy(&h, src, sizeof(h));
+    *ret_header =
+        (struct tp_comm_header){.kind = TP_COMM_MESSAGE,
+                                .how = TP_COMM_EAGER,
+                                .small = h.handler,
+                                .len = data_len,
+                                .b = len > sizeof(h) ? tp_comm_buffers(1, true) : 0};
+    return true;
 }
 
 #endif

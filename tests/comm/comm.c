@@ -509,12 +509,126 @@ other_lens(telpher_context *ctx)
     OK(telpher_barrier(ctx, RANKS_TIME));
 }
 
+/* ---- eager buffers ---- */
+
+enum {
+    EAGER_SIZES = 7,
+    BURST =
+        300, /* more messages than any transport accepts while the receiver does nothing */
+    IN_PLACE = 14, /* handlers: without a post handler */
+    IN_PLACE_ORDERED,
+    NAMED, /* with one */
+    LONG, /* ordered; its buffer is long */
+};
+static const size_t eager_sizes[EAGER_SIZES] = {0, 1, 8, 100, 456, 457, 3000};
+
+struct eager {
+    unsigned entries[LONG + 1];
+    uint8_t *room;
+};
+
+/* Message @p n has parameters of which a short header takes some, and one or two buffers. */
+static void
+send_eager(telpher_context *ctx, uint32_t handler, unsigned n)
+{
+    static const size_t params_lens[] = {1, 16, 120, 121};
+    size_t len = eager_sizes[n % EAGER_SIZES], params_len = params_lens[n % 4];
+    uint8_t params[121], bytes[2][3000];
+    const telpher_msg_buffer buffers[2] = {{bytes[0], len}, {bytes[1], len / 2}};
+    telpher_request *req = NULL;
+
+    pattern_fill(params, params_len, n);
+    pattern_fill(bytes[0], len, n + 1);
+    pattern_fill(bytes[1], len / 2, n + 2);
+    IS(telpher_msg_send(ctx, 1, handler, params, params_len, buffers, 1 + (n % 3 == 2),
+                        NULL, &req),
+       TELPHER_OK); /* the memory may be reused */
+}
+
+static void
+post_eager(telpher_context *ctx, telpher_msg *msg, void *user)
+{
+    struct eager *e = user;
+
+    (void)ctx;
+    for (uint32_t i = 0; i < msg->buffer_count; i++) {
+        msg->buffers[i].data = e->room + i * BIGGEST;
+    }
+}
+
+static void
+enter_eager(telpher_context *ctx, telpher_msg *msg, void *user)
+{
+    struct eager *e = user;
+    unsigned n = e->entries[msg->handler]++;
+
+    (void)ctx;
+    OK(msg->status);
+    if (msg->handler == LONG) {
+        return;
+    }
+    MUST((uintptr_t)msg->params % 16 == 0);
+    MUST(pattern_matches(msg->params, msg->params_len, n));
+    MUST(msg->buffer_count == 1 + (n % 3 == 2));
+    for (uint32_t i = 0; i < msg->buffer_count; i++) {
+        MUST(msg->buffers[i].len == eager_sizes[n % EAGER_SIZES] / (1 + i));
+        MUST(pattern_matches(msg->buffers[i].data, msg->buffers[i].len, n + 1 + i));
+    }
+    MUST(msg->handler != IN_PLACE_ORDERED || e->entries[LONG] == 1);
+}
+
+static void
+send_eager_messages(telpher_context *ctx, struct eager *e)
+{
+    telpher_msg_buffer buffer = {e->room, BIGGEST};
+    telpher_request *req = NULL;
+
+    for (unsigned n = 0; n < BURST; n++) {
+        send_eager(ctx, IN_PLACE, n);
+        send_eager(ctx, NAMED, n);
+    }
+    OK(telpher_barrier(ctx, RANKS_TIME)); /* the ordered handlers are registered */
+    IS(telpher_msg_send(ctx, 1, LONG, NULL, 0, &buffer, 1, NULL, &req),
+       TELPHER_IN_PROGRESS);
+    for (unsigned n = 0; n < BURST; n++) {
+        send_eager(ctx, IN_PLACE_ORDERED, n);
+    }
+    OK(ranks_finish(TELPHER_IN_PROGRESS, &req));
+}
+
+/* Buffers that arrive with their message are read in place, also from a kept message. */
+static void
+eager_buffers(telpher_context *ctx)
+{
+    struct eager e = {.room = calloc(2, BIGGEST)};
+
+    MUST(e.room != NULL);
+    if (telpher_context_rank(ctx) == 0) {
+        send_eager_messages(ctx, &e);
+    } else {
+        telpher_progress_wait(ctx, 5000000); /* the first wait for their handler */
+        OK(telpher_msg_handler(ctx, IN_PLACE, NULL, enter_eager, &e));
+        OK(telpher_msg_handler(ctx, NAMED, post_eager, enter_eager, &e));
+        OK(telpher_msg_handler_ordered(ctx, LONG, 0, post_eager, enter_eager, &e));
+        OK(telpher_msg_handler_ordered(ctx, IN_PLACE_ORDERED, 0, NULL, enter_eager,
+                                       &e));
+        OK(telpher_barrier(ctx, RANKS_TIME));
+        while (e.entries[IN_PLACE] + e.entries[NAMED] + e.entries[IN_PLACE_ORDERED] <
+               3 * BURST) {
+            OK(telpher_progress_wait(ctx, RANKS_TIME));
+        }
+    }
+    OK(telpher_barrier(ctx, RANKS_TIME));
+    free(e.room);
+}
+
 static void
 test_messages(void **state)
 {
     (void)state;
     assert_true(ranks_run(2, transport, UINT32_MAX, messages));
     assert_true(ranks_run(2, transport, UINT32_MAX, other_lens));
+    assert_true(ranks_run(2, transport, UINT32_MAX, eager_buffers));
 }
 
 /* ---- a rank dies ---- */

@@ -96,6 +96,20 @@ eager(struct tp_comm_header h)
     frame(EAGER, 0, data ? h.len : 0, &h, data ? (size_t)h.len : 0);
 }
 
+/* A message in short form. @param len  of its parameters, after the header; 0: in the data */
+static void
+short_message(const char *params, size_t len, const char *after, size_t after_len)
+{
+    const struct tp_comm_short h = {.kind = TP_COMM_SHORT, .handler = 3};
+    const struct frame f = {
+        .type = EAGER, .header_len = (uint8_t)(sizeof(h) + len), .len = after_len};
+
+    put(&f, sizeof(f));
+    put(&h, sizeof(h));
+    put(params, len);
+    put(after, after_len);
+}
+
 static struct tp_comm_header
 channel(uint32_t counter, uint64_t len)
 {
@@ -136,6 +150,8 @@ make_good(void)
         .kind = TP_COMM_MESSAGE, .small = 3, .len = 20, .b = tp_comm_buffers(1, true)};
     frame(EAGER, 0, 20, &h, 0);
     put("\6\0\0\0\0\0\0\0insideparams", 20);
+    short_message("params", 6, "inside", 6);
+    short_message("", 0, "params", 6);
     h = (struct tp_comm_header){
         .kind = TP_COMM_MESSAGE, .small = 3, .len = 8, .a = 1, .b = 1};
     frame(EAGER, 0, 8, &h, 0);

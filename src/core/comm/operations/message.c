@@ -14,6 +14,15 @@
  * them. */
 enum { ALIGNED_MAX = 1024 };
 
+/** A message in its receive buffer. */
+struct parts {
+    const uint8_t *params;
+    size_t params_len;
+    const uint8_t *eager; /* inline buffers, one after the other */
+    size_t eager_len;
+    uint64_t lens[TELPHER_MSG_BUFFERS];
+};
+
 /* ---- receiving ---- */
 
 /** A message that was not passed to its entry handler yet. */
@@ -129,31 +138,60 @@ is_plain(const struct tp_comm_header *header)
            header->small < TELPHER_HANDLERS;
 }
 
-/* Reads the lengths. @return [bytes] of the inline buffers, or SIZE_MAX if the
- * header contradicts the received length. */
-static size_t
-read_lens(const struct tp_comm_unexpected *msg, uint64_t lens[TELPHER_MSG_BUFFERS])
+static inline bool
+is_inline(const struct tp_comm_header *header)
+{
+    return header->b >> 32 != 0;
+}
+
+/* Data of a message with buffers: their lengths, inline buffers, parameters. @return false if
+ * the header contradicts the received length */
+static bool
+read_lens(const struct tp_comm_unexpected *msg, struct parts *ret)
 {
     uint32_t count = (uint32_t)msg->header.b;
-    bool eager = msg->header.b >> 32 != 0;
-    size_t lens_len = count * sizeof(uint64_t), left = (size_t)msg->header.len,
-           total = 0;
+    size_t lens_len = count * sizeof(uint64_t), left = (size_t)msg->header.len;
 
     if (count > TELPHER_MSG_BUFFERS || msg->header.how != TP_COMM_EAGER ||
         msg->header.small >= TELPHER_HANDLERS || msg->header.b >> 33 != 0 ||
         lens_len > left) {
-        return SIZE_MAX;
+        return false;
     }
-    memcpy(lens, msg->data, lens_len);
+    memcpy(ret->lens, msg->data, lens_len);
     left -= lens_len;
-    for (uint32_t i = 0; eager && i < count; i++) {
-        if (lens[i] > left) {
-            return SIZE_MAX;
+    ret->eager = (const uint8_t *)msg->data + lens_len;
+    ret->eager_len = 0;
+    for (uint32_t i = 0; is_inline(&msg->header) && i < count; i++) {
+        if (ret->lens[i] > left) {
+            return false;
         }
-        left -= (size_t)lens[i];
-        total += (size_t)lens[i];
+        left -= (size_t)ret->lens[i];
+        ret->eager_len += (size_t)ret->lens[i];
     }
-    return total;
+    ret->params = ret->eager + ret->eager_len;
+    ret->params_len = left;
+    return true;
+}
+
+/* @return false if the message breaks the protocol */
+static inline bool
+split(const struct tp_comm_unexpected *msg, struct parts *ret)
+{
+    if (tp_likely(is_plain(&msg->header))) {
+        ret->params = msg->data;
+        ret->params_len = (size_t)msg->header.len;
+        ret->eager = NULL;
+        ret->eager_len = 0;
+        return true;
+    }
+    if (msg->params_len == 0) {
+        return read_lens(msg, ret);
+    }
+    ret->params = msg->params;
+    ret->params_len = msg->params_len;
+    ret->eager = msg->data;
+    ret->eager_len = ret->lens[0] = (size_t)msg->header.len;
+    return msg->header.small < TELPHER_HANDLERS;
 }
 
 /* Receives a buffer that has arrived into the destination that the post handler
@@ -227,73 +265,92 @@ take_eager(struct incoming *in, const uint8_t *data, const uint64_t *lens)
     return status;
 }
 
+/* Calls the post handler and receives inline buffers into the destinations that it names. */
 static telpher_status
-begin(telpher_context *ctx, const struct tp_comm_unexpected *msg, const uint64_t *lens,
-      size_t eager_len)
+begin(telpher_context *ctx, const struct tp_comm_unexpected *msg,
+      const struct parts *parts)
 {
-    const uint8_t *data = msg->data;
-    uint32_t count = (uint32_t)msg->header.b;
-    size_t head = count * sizeof(uint64_t) + eager_len;
-    struct incoming *in = incoming_create(msg, (size_t)msg->header.len - head);
+    struct incoming *in = incoming_create(msg, parts->params_len);
 
     if (in == NULL) {
         return TELPHER_ERR_NO_MEMORY;
     }
-    memcpy(in->params, data + head, in->msg.params_len);
-    for (uint32_t i = 0; i < count; i++) {
-        in->buffers[i].len = (size_t)lens[i];
+    memcpy(in->params, parts->params, parts->params_len);
+    for (uint32_t i = 0; i < in->msg.buffer_count; i++) {
+        in->buffers[i].len = (size_t)parts->lens[i];
     }
     tp_list_push_back(&in->peer->messages, &in->link);
     if (ctx->handlers[in->msg.handler].ordered) {
         tp_comm_delivery_add(in->peer, &in->base);
     }
     call(ctx, ctx->handlers[in->msg.handler].post, &in->msg);
-    return msg->header.b >> 32 != 0
-               ? take_eager(in, data + count * sizeof(uint64_t), lens)
-               : TELPHER_OK;
+    return is_inline(&msg->header) ? take_eager(in, parts->eager, parts->lens)
+                                   : TELPHER_OK;
 }
 
 static bool
-is_aligned(const struct tp_comm_unexpected *msg)
+is_aligned(const uint8_t *params)
 {
-    return (uintptr_t)msg->data % 16 == 0;
+    return (uintptr_t)params % 16 == 0;
 }
 
-/* A message without buffers is not kept: the handler reads parameters in the receive
- * buffer. */
+/* Names the places of inline buffers that lie one after the other. */
 static void
-enter_now(telpher_context *ctx, const struct tp_comm_unexpected *msg)
+set_buffers(telpher_msg *msg, telpher_msg_buffer *buffers, const uint8_t *eager,
+            const uint64_t *lens)
+{
+    for (uint32_t i = 0; i < msg->buffer_count; i++) {
+        buffers[i] = (telpher_msg_buffer){(void *)(uintptr_t)eager, (size_t)lens[i]};
+        eager += lens[i];
+    }
+    msg->buffers = buffers;
+}
+
+/* A message whose post handler is not needed is not kept: the entry handler reads parameters
+ * and inline buffers in the receive buffer. */
+static void
+enter_now(telpher_context *ctx, const struct tp_comm_unexpected *msg,
+          const struct parts *parts)
 {
     _Alignas(16) uint8_t aligned[ALIGNED_MAX];
+    telpher_msg_buffer buffers[TELPHER_MSG_BUFFERS];
     telpher_msg arg = {.struct_size = sizeof(arg),
                        .from = msg->peer->rank,
                        .handler = msg->header.small,
-                       .params = msg->data,
-                       .params_len = (size_t)msg->header.len};
+                       .buffer_count = (uint32_t)msg->header.b,
+                       .params = parts->params,
+                       .params_len = parts->params_len};
 
-    if (!is_aligned(msg)) {
-        if (arg.params_len == 24) { /* an MPI message of 8 bytes: without a call */
-            memcpy(aligned, msg->data, 24);
-        } else {
-            memcpy(aligned, msg->data, arg.params_len);
-        }
-        arg.params = aligned;
+    if (tp_unlikely(!is_aligned(parts->params))) {
+        arg.params = memcpy(aligned, parts->params, arg.params_len);
     }
+    set_buffers(&arg, buffers, parts->eager, parts->lens);
     call(ctx, ctx->handlers[arg.handler].entry, &arg);
     tp_message_return_credit(msg->peer, arg.handler);
 }
 
-/* Keeps a message without buffers whose handler cannot run on the receive buffer:
- * its parameters are long and not aligned there, or it waits for its turn. */
+/* Keeps such a message if its handler cannot run on the receive buffer: its parameters are long
+ * and not aligned there, or it waits for its turn. */
 static telpher_status
-enter_copy(const struct tp_comm_unexpected *msg, bool ordered)
+enter_copy(const struct tp_comm_unexpected *msg, const struct parts *parts,
+           bool ordered)
 {
-    struct incoming *in = incoming_create(msg, (size_t)msg->header.len);
+    struct incoming *in = incoming_create(msg, parts->params_len + parts->eager_len);
+    uint8_t *eager;
 
     if (in == NULL) {
         return TELPHER_ERR_NO_MEMORY;
     }
-    memcpy(in->params, msg->data, in->msg.params_len);
+    eager = in->params + parts->params_len;
+    in->msg.params_len = parts->params_len;
+    in->left = 0;
+    if (parts->params_len != 0) {
+        memcpy(in->params, parts->params, parts->params_len);
+    }
+    if (parts->eager_len != 0) {
+        memcpy(eager, parts->eager, parts->eager_len);
+    }
+    set_buffers(&in->msg, in->buffers, eager, parts->lens);
     if (ordered) {
         tp_list_push_back(&in->peer->messages, &in->link);
         in->base.arrived = true;
@@ -307,12 +364,11 @@ enter_copy(const struct tp_comm_unexpected *msg, bool ordered)
 telpher_status
 tp_comm_message_on_message(telpher_context *ctx, struct tp_comm_unexpected *msg)
 {
-    uint64_t lens[TELPHER_MSG_BUFFERS];
-    size_t eager_len = tp_likely(is_plain(&msg->header)) ? 0 : read_lens(msg, lens);
+    struct parts parts;
     const struct tp_comm_handler *h;
-    bool waits;
+    bool waits, in_place;
 
-    if (eager_len == SIZE_MAX) {
+    if (tp_unlikely(!split(msg, &parts))) {
         tp_comm_unexpected_refuse(msg);
         return TELPHER_ERR_PROTO;
     }
@@ -330,18 +386,17 @@ tp_comm_message_on_message(telpher_context *ctx, struct tp_comm_unexpected *msg)
         return TELPHER_ERR_PROTO;
     }
     waits = h->ordered && !tp_list_is_empty(&msg->peer->deliveries);
-    if ((uint32_t)msg->header.b == 0 && !waits &&
-        (msg->header.len <= ALIGNED_MAX || is_aligned(msg))) {
-        enter_now(ctx, msg);
+    in_place =
+        (uint32_t)msg->header.b == 0 || (h->post == NULL && is_inline(&msg->header));
+    if (in_place && !waits &&
+        (parts.params_len <= ALIGNED_MAX || is_aligned(parts.params))) {
+        enter_now(ctx, msg, &parts);
         return TELPHER_OK;
     }
     if (tp_comm_is_too_much(msg->peer, msg->peer->heads)) {
         return TELPHER_ERR_LIMIT;
     }
-    if ((uint32_t)msg->header.b == 0) {
-        return enter_copy(msg, waits);
-    }
-    return begin(ctx, msg, lens, eager_len);
+    return in_place ? enter_copy(msg, &parts, waits) : begin(ctx, msg, &parts);
 }
 
 static struct incoming *

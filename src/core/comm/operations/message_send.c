@@ -161,6 +161,51 @@ send_head(struct tp_comm_peer *peer, struct tp_comm_header *header, const void *
                                                   : keep_head(peer, header, data, len);
 }
 
+static inline struct tp_comm_short
+short_header(uint32_t handler)
+{
+    return (struct tp_comm_short){.kind = TP_COMM_SHORT, .handler = (uint16_t)handler};
+}
+
+static inline telpher_status
+send_plain(struct tp_comm_peer *peer, uint32_t handler, const void *params,
+           size_t params_len)
+{
+    const struct tp_comm_short h = short_header(handler);
+    const struct tp_comm_header whole = {.kind = TP_COMM_MESSAGE,
+                                         .small = (uint16_t)handler};
+    telpher_status status = TELPHER_ERR_AGAIN;
+
+    if (tp_likely(tp_list_is_empty(&peer->pending))) {
+        status = peer->net->ops->send(peer->net, peer->rank, &h, sizeof(h), params,
+                                      params_len);
+    }
+    return tp_likely(status != TELPHER_ERR_AGAIN)
+               ? status
+               : keep_head(peer, &whole, params, params_len);
+}
+
+/* Sends one small buffer, which the transport copies, and the parameters in the header.
+ * @return AGAIN if they are too long, or there is no room now */
+static telpher_status
+send_with_buffer(struct tp_comm_peer *peer, uint32_t handler, const void *params,
+                 size_t params_len, const telpher_msg_buffer *buffer)
+{
+    struct {
+        struct tp_comm_short h;
+        uint8_t params[TP_NET_HEADER_MAX - sizeof(struct tp_comm_short)];
+    } head;
+
+    if (params_len == 0 || params_len > sizeof(head.params) ||
+        !tp_list_is_empty(&peer->pending)) {
+        return TELPHER_ERR_AGAIN;
+    }
+    head.h = short_header(handler);
+    memcpy(head.params, params, params_len);
+    return peer->net->ops->send(peer->net, peer->rank, &head,
+                                sizeof(head.h) + params_len, buffer->data, buffer->len);
+}
+
 static telpher_status
 send_buffers(struct tp_comm_peer *peer, uint32_t number,
              const telpher_msg_buffer *buffers, size_t count, struct outgoing *out)
@@ -269,10 +314,17 @@ send_with_buffers(struct tp_comm_peer *peer, uint32_t handler, const void *param
     eager = fits_eager(peer, params_len, buffers, buffer_count);
     h.a = peer->next_message++;
     h.b = tp_comm_buffers((uint32_t)buffer_count, eager);
-    return eager ? send_head(peer, &h, ctx->scratch,
-                             pack(ctx, params, params_len, buffers, buffer_count, true))
-                 : send_long(peer, &h, params, params_len, buffers, buffer_count, &done,
-                             ret_req);
+    if (!eager) {
+        return send_long(peer, &h, params, params_len, buffers, buffer_count, &done,
+                         ret_req);
+    }
+    status = buffer_count == 1
+                 ? send_with_buffer(peer, handler, params, params_len, buffers)
+                 : TELPHER_ERR_AGAIN;
+    return status != TELPHER_ERR_AGAIN
+               ? status
+               : send_head(peer, &h, ctx->scratch,
+                           pack(ctx, params, params_len, buffers, buffer_count, true));
 }
 
 telpher_status
@@ -281,7 +333,6 @@ telpher_msg_send(telpher_context *ctx, uint32_t rank, uint32_t handler,
                  const telpher_msg_buffer *buffers, size_t buffer_count,
                  const telpher_xfer_params *xfer, telpher_request **ret_req)
 {
-    struct tp_comm_header plain = {.kind = TP_COMM_MESSAGE, .small = (uint16_t)handler};
     telpher_status status;
     struct tp_comm_peer *peer = tp_comm_peer_find(ctx, rank, &status);
     const struct tp_comm_handler *h;
@@ -299,7 +350,7 @@ telpher_msg_send(telpher_context *ctx, uint32_t rank, uint32_t handler,
         return TELPHER_ERR_AGAIN;
     }
     status = tp_likely(buffer_count == 0)
-                 ? send_head(peer, &plain, params, params_len)
+                 ? send_plain(peer, handler, params, params_len)
                  : send_with_buffers(peer, handler, params, params_len, buffers,
                                      buffer_count, xfer, ret_req);
     if (tp_unlikely(status < 0)) {

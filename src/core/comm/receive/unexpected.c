@@ -48,15 +48,15 @@ tp_comm_is_too_much(const struct tp_comm_peer *peer, size_t count)
 struct tp_comm_unexpected *
 tp_comm_unexpected_keep(const struct tp_comm_unexpected *msg, struct tp_list *list)
 {
-    size_t len = msg->data_len;
+    size_t len = msg->data_len, params_len = msg->params_len;
     struct tp_comm_unexpected *copy;
 
     if (tp_comm_is_too_much(msg->peer, msg->peer->unexpected)) {
         tp_comm_peer_fail(msg->peer, TELPHER_ERR_LIMIT);
         return NULL;
     }
-    copy =
-        tp_comm_block_take(msg->peer->ctx, sizeof(*copy) + len, "unexpected message");
+    copy = tp_comm_block_take(msg->peer->ctx, sizeof(*copy) + len + params_len,
+                              "unexpected message");
     if (copy == NULL) {
         tp_comm_peer_fail(msg->peer, TELPHER_ERR_NO_MEMORY);
         return NULL;
@@ -66,6 +66,9 @@ tp_comm_unexpected_keep(const struct tp_comm_unexpected *msg, struct tp_list *li
         memcpy(copy + 1, msg->data, len);
     }
     copy->data = copy + 1;
+    if (params_len != 0) {
+        copy->params = memcpy((uint8_t *)(copy + 1) + len, msg->params, params_len);
+    }
     copy->peer->unexpected++;
     tp_list_push_back(list, &copy->link);
     return copy;
@@ -309,8 +312,13 @@ take(struct tp_comm_link *link, uint32_t from, const void *header, size_t header
         return;
     }
     status = TELPHER_ERR_PROTO;
-    if (tp_comm_decode(header, header_len, &msg->header) &&
-        is_whole(&msg->header, msg->rndv != NULL, len)) {
+    if (msg->rndv == NULL &&
+        tp_comm_decode_short(header, header_len, len, &msg->header)) {
+        msg->params = (const uint8_t *)header + sizeof(struct tp_comm_short);
+        msg->params_len = header_len - sizeof(struct tp_comm_short);
+        status = tp_comm_message_on_message(link->ctx, msg);
+    } else if (tp_comm_decode(header, header_len, &msg->header) &&
+               is_whole(&msg->header, msg->rndv != NULL, len)) {
         status = kinds[msg->header.kind].take(link->ctx, msg);
     }
     if (status != TELPHER_OK) {

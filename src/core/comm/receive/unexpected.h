@@ -15,6 +15,8 @@ struct tp_comm_unexpected {
     struct tp_comm_header header;
     const void *data; /* how EAGER; how STAGED: a blob of the memory */
     size_t data_len;
+    const void *params; /* of a SHORT one with a buffer; borrowed like data */
+    size_t params_len;
     struct tp_net_rndv *rndv; /* how RNDV */
 };
 
