@@ -259,7 +259,8 @@ is_sound(const telpher_msg *msg, const struct tp_ampi_envelope *env)
 
     switch (env->kind) {
     case TP_AMPI_EAGER:
-        return env->len == len && env->to < tp_ampi.rank_count;
+        return len == 0 && msg->buffer_count == 1 && env->len == msg->buffers->len &&
+               env->to < tp_ampi.rank_count;
     case TP_AMPI_ONE_SIDED:
         return env->len == len && env->to < tp_ampi.rank_count;
     case TP_AMPI_LONG:
@@ -343,5 +344,7 @@ tp_ampi_on_message(telpher_context *ctx, telpher_msg *msg, void *user)
                  telpher_status_text(msg->status));
         return;
     }
-    take_message(process, &env, sent + 1);
+    take_message(process, &env,
+                 env.kind == TP_AMPI_EAGER ? msg->buffers->data
+                                           : (const void *)(sent + 1));
 }

@@ -27,6 +27,31 @@ tp_ampi_transmit(uint32_t process, const struct tp_ampi_envelope *env, const voi
     return status;
 }
 
+/* Eager data is always copied when the call returns. */
+static void
+sent_at_once(void *user, telpher_status status, size_t len)
+{
+    (void)user, (void)status, (void)len;
+}
+
+/* An eager message, whose data the transport copies from the program's memory. */
+static telpher_status
+transmit_eager(uint32_t process, const struct tp_ampi_envelope *env, const void *data)
+{
+    static const telpher_xfer_params xfer = {.struct_size = sizeof(xfer),
+                                             .on_done = sent_at_once};
+    const struct tp_ampi_end *end = &tp_ampi.ends[process];
+    const telpher_msg_buffer buffer = {(void *)(uintptr_t)data, (size_t)env->len};
+    struct tp_ampi_heap *heap = tp_ampi_heap_use(NULL);
+    telpher_status status;
+
+    tp_ampi.sent += process < tp_ampi.processes;
+    status = telpher_msg_send(end->ctx, end->rank, TP_AMPI_HANDLER, env, sizeof(*env),
+                              &buffer, 1, &xfer, NULL);
+    (void)tp_ampi_heap_use(heap);
+    return status;
+}
+
 static inline bool
 is_small(const struct tp_ampi_place *place, size_t len)
 {
@@ -160,7 +185,7 @@ tp_ampi_send_now(struct tp_ampi_comm *comm, unsigned lane, const void *buf,
     if (len > tp_ampi_eager_max(place->process)) {
         return false;
     }
-    status = tp_ampi_transmit(place->process, &env, (const char *)buf + offset, len);
+    status = transmit_eager(place->process, &env, (const char *)buf + offset);
     *ret_error = status >= 0 ? MPI_SUCCESS : send_failed(comm, status, to);
     return true;
 }
@@ -240,7 +265,7 @@ start_eager(struct tp_ampi_request *req, uint32_t process, struct tp_ampi_envelo
     }
     env->id = (uint32_t)req->handle;
     req->parts = 1 + sync;
-    status = tp_ampi_transmit(process, env, req->data, req->cap);
+    status = transmit_eager(process, env, req->data);
     if (status >= 0) {
         tp_ampi_request_part(req, MPI_SUCCESS);
     }
