@@ -17,6 +17,17 @@ enum { DATA_STEP = TP_SHM_DATA / 8 };
  * the next. */
 enum { PART = 16 << 10 };
 
+/* No data is in use: the next is written to memory that is in the cache already. Cells that
+ * have not been consumed have none. */
+static void
+start_over(struct shm_way_out *out)
+{
+    for (uint32_t i = out->tail; i != out->head; i++) {
+        out->data_end[i % TP_SHM_CELLS] = 0;
+    }
+    out->data_head = out->data_tail = 0;
+}
+
 /* Reads the tail. @return false if it has not changed */
 static bool
 see_tail(struct shm_link *link)
@@ -33,8 +44,8 @@ see_tail(struct shm_link *link)
     }
     out->tail = tail;
     out->data_tail = out->data_end[(tail - 1) % TP_SHM_CELLS];
-    if (tail == out->head) { /* start over, in memory that is in the cache already */
-        out->data_head = out->data_tail = 0;
+    if (out->data_tail == out->data_head) {
+        start_over(out);
     }
     return true;
 }
