@@ -1,13 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Data that a process of the same machine may write: a cell of a ring if the first byte is
- * even, else an address. Content taken from a cell must lie in the copy or in the ring.
+ * even, else an address. Headers taken from a cell must lie in the copy, data there, in the
+ * cell, or in the ring's data area.
  */
 #include "support/fuzz.h"
 
 #include "transport/shm/layout.h"
 
 static struct tp_shm_ring ring;
+
+static bool
+lies_in(const struct tp_shm_message *m, const void *memory, size_t size)
+{
+    const uint8_t *from = memory;
+
+    return m->data >= from && m->data + m->len <= from + size;
+}
 
 static void
 read_cell(const uint8_t *data, size_t len)
@@ -31,8 +40,8 @@ read_cell(const uint8_t *data, size_t len)
     }
     require(m.len <= TP_SHM_EAGER);
     require(m.kind == TP_SHM_INLINE
-                ? m.data >= from && m.data + m.len <= to
-                : m.data >= ring.data && m.data + m.len <= ring.data + TP_SHM_DATA);
+                ? lies_in(&m, &copy, sizeof(copy)) || lies_in(&m, cell, sizeof(*cell))
+                : lies_in(&m, ring.data, sizeof(ring.data)));
 }
 
 static void

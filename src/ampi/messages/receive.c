@@ -242,7 +242,7 @@ take_small(const telpher_msg *msg, uint32_t process)
                                          .tag = small->tag,
                                          .len = small->len};
 
-    if (msg->params_len != sizeof(*small) + small->len ||
+    if (msg->params_len != sizeof(*small) + (size_t)env.len ||
         env.to >= tp_ampi.rank_count) {
         return false;
     }

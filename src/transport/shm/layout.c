@@ -18,6 +18,9 @@ find_data(const struct tp_shm_ring *ring, const struct tp_shm_cell *copy,
     return true;
 }
 
+/* [bytes] of the body that fit into the first line. */
+enum { FIRST = TP_SHM_LINE - offsetof(struct tp_shm_cell, body) };
+
 /* [bytes] of the body that are used; more than the body has if the cell is invalid. */
 static size_t
 body_bytes(const struct tp_shm_cell *copy)
@@ -47,7 +50,7 @@ tp_shm_cell_read(const struct tp_shm_ring *ring, const struct tp_shm_cell *cell,
                  struct tp_shm_cell *copy, struct tp_shm_message *ret_message)
 {
     struct tp_shm_message *m = ret_message;
-    size_t bytes;
+    size_t bytes, checked;
 
     memcpy(copy, cell, TP_SHM_LINE);
     tp_shm_copied();
@@ -55,9 +58,12 @@ tp_shm_cell_read(const struct tp_shm_ring *ring, const struct tp_shm_cell *cell,
     if (bytes > TP_SHM_BODY) {
         return false;
     }
-    if (bytes > TP_SHM_LINE - offsetof(struct tp_shm_cell, body)) {
-        memcpy((uint8_t *)copy + TP_SHM_LINE, (const uint8_t *)cell + TP_SHM_LINE,
-               offsetof(struct tp_shm_cell, body) + bytes - TP_SHM_LINE);
+    for (size_t at = FIRST; at < bytes; at += TP_SHM_LINE) {
+        __builtin_prefetch(cell->body + at); /* arrives while the message is matched */
+    }
+    checked = copy->kind == TP_SHM_INLINE ? copy->header_len : bytes;
+    if (checked > FIRST) {
+        memcpy(copy->body + FIRST, cell->body + FIRST, checked - FIRST);
         tp_shm_copied();
     }
     m->kind = copy->kind;
@@ -65,7 +71,7 @@ tp_shm_cell_read(const struct tp_shm_ring *ring, const struct tp_shm_cell *cell,
     switch (copy->kind) {
     case TP_SHM_INLINE:
         m->header = copy->body;
-        m->data = copy->body + m->header_len;
+        m->data = (bytes <= FIRST ? copy : cell)->body + m->header_len;
         m->len = copy->len;
         return true;
     case TP_SHM_CONTROL:

@@ -139,14 +139,15 @@ struct tp_shm_message {
     enum tp_shm_kind kind;
     const uint8_t *header; /**< in the copied cell */
     size_t header_len;
-    /** INLINE: in the copied cell; BESIDE, PART: in the ring's data area */
+    /** INLINE: in the copied cell if that is one line, else in the cell; BESIDE, PART: in the
+     *  ring's data area */
     const uint8_t *data;
     size_t len; /**< [bytes] of data */
     uint32_t id; /**< PART */
 };
 
 /**
- * Copies @p cell of @p ring to @p copy and checks it.
+ * Copies @p cell of @p ring, without long data, to @p copy and checks it.
  * @return false if the peer broke the protocol
  */
 bool tp_shm_cell_read(const struct tp_shm_ring *ring, const struct tp_shm_cell *cell,
