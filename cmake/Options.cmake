@@ -107,7 +107,7 @@ elseif(TELPHER_ACPP_INCLUDE AND TELPHER_ACPP_LIBRARY) # its OpenMP backend: as `
   set(TELPHER_SYCL_LIBRARY ${TELPHER_ACPP_LIBRARY})
   set(TELPHER_SYCL_DEFINITIONS __ADAPTIVECPP__ __ACPP__ __HIPSYCL__ __OPENSYCL__ __ACPP_ENABLE_OMPHOST_TARGET__)
 endif()
-telpher_part(bench-sycl BENCH_SYCL ${sycl}
+telpher_part(sycl SYCL ${sycl}
   "no SYCL: sycl/backend/opencl.hpp and libsycl of DPC++, or AdaptiveCpp (CMAKE_PREFIX_PATH says where)")
 telpher_part(bench-openmpi BENCH_OPENMPI "${TELPHER_MPI_openmpi}"
   "no Open MPI (package libopenmpi-dev), or the thread sanitizer")

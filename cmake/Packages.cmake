@@ -2,7 +2,7 @@
 # libtelpher, -rma, -mdr, -ampi and -offload for other builds: find_package(telpher COMPONENTS rma mdr ampi offload) and pkg-config. All paths
 # are relative to the files themselves, so that the prefix can be moved.
 install(DIRECTORY include/telpher ${PROJECT_BINARY_DIR}/include/telpher
-  DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h" PATTERN "*.f90")
+  DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp" PATTERN "*.f90")
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/telpher)
 file(RELATIVE_PATH TELPHER_PC_TO_PREFIX ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
 string(REGEX REPLACE "/$" "" TELPHER_PC_TO_PREFIX "${TELPHER_PC_TO_PREFIX}")
