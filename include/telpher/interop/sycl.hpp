@@ -86,7 +86,7 @@ telpher_status sycl_register_buffer(telpher_context *ctx, sycl::queue &queue,
 namespace detail
 {
 
-// What sycl_register() has registered: others may have registered the same memory before.
+// Memory of sycl_register(): sycl_unregister() leaves alone what others have registered.
 struct sycl_registrations {
     std::mutex lock;
     std::set<std::pair<telpher_context *, void *>> all;
