@@ -105,7 +105,7 @@ void tp_ampi_signal(struct tp_list *waits);
  *  one of their messages wakes, then ranks by the number of local messages between them and
  *  another process. */
 void tp_ampi_wake(struct tp_light *light);
-/** A message of the caller, or of another process, has come to a rank of this process. */
+/** Called when a rank receives a message of the caller, or of another process. */
 void tp_ampi_learn_urgency(struct tp_ampi_rank *rank);
 /** Lets other ranks and the network go on. */
 void tp_ampi_yield(void);
