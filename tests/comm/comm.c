@@ -520,7 +520,7 @@ enum {
     NAMED, /* with one */
     LONG, /* ordered; its buffer is long */
 };
-static const size_t eager_sizes[EAGER_SIZES] = {0, 1, 8, 100, 456, 457, 3000};
+static const size_t eager_sizes[EAGER_SIZES] = {0, 1, 8, 100, 456, 457, 2000};
 
 struct eager {
     unsigned entries[LONG + 1];
@@ -533,7 +533,7 @@ send_eager(telpher_context *ctx, uint32_t handler, unsigned n)
 {
     static const size_t params_lens[] = {1, 16, 120, 121};
     size_t len = eager_sizes[n % EAGER_SIZES], params_len = params_lens[n % 4];
-    uint8_t params[121], bytes[2][3000];
+    uint8_t params[121], bytes[2][2000];
     const telpher_msg_buffer buffers[2] = {{bytes[0], len}, {bytes[1], len / 2}};
     telpher_request *req = NULL;
 
