@@ -101,8 +101,8 @@ void tp_ampi_block(struct tp_ampi_waiter *waiter);
 /** Waits for the next tp_ampi_signal() of a list of waiting callers. */
 void tp_ampi_await_signal(struct tp_list *waits, struct tp_ampi_waiter *waiter);
 void tp_ampi_signal(struct tp_list *waits);
-/** Makes a light thread that waits ready. What other processes wait for runs first: a rank that
- *  one of their messages wakes, then ranks by the number of local messages between them and
+/** Makes a light thread that waits ready. Ranks that other processes wait for run first: one that
+ *  a message of theirs wakes, then ranks by the number of local messages between them and
  *  another process. */
 void tp_ampi_wake(struct tp_light *light);
 /** Called when a rank receives a message of the caller, or of another process. */

@@ -8,23 +8,31 @@
 #include "ampi/process.h"
 #include "base/alloc.h"
 
+/* Passes a message to the core, which allocates from the process's heap. */
+static inline telpher_status
+send_msg(uint32_t process, const void *params, size_t params_len,
+         const telpher_msg_buffer *buffer, const telpher_xfer_params *xfer)
+{
+    const struct tp_ampi_end *end = &tp_ampi.ends[process];
+    struct tp_ampi_heap *heap = tp_ampi_heap_use(NULL);
+    telpher_status status =
+        telpher_msg_send(end->ctx, end->rank, TP_AMPI_HANDLER, params, params_len,
+                         buffer, buffer != NULL, xfer, NULL);
+
+    (void)tp_ampi_heap_use(heap);
+    return status;
+}
+
 telpher_status
 tp_ampi_transmit(uint32_t process, const struct tp_ampi_envelope *env, const void *data,
                  size_t len)
 {
-    const struct tp_ampi_end *end = &tp_ampi.ends[process];
-    struct tp_ampi_heap *heap = tp_ampi_heap_use(NULL);
-    telpher_status status;
-
     tp_ampi.sent += env->kind < TP_AMPI_ABORT && process < tp_ampi.processes;
     memcpy(tp_ampi.out, env, sizeof(*env));
     if (len != 0) {
         memcpy(tp_ampi.out + sizeof(*env), data, len);
     }
-    status = telpher_msg_send(end->ctx, end->rank, TP_AMPI_HANDLER, tp_ampi.out,
-                              sizeof(*env) + len, NULL, 0, NULL, NULL);
-    (void)tp_ampi_heap_use(heap);
-    return status;
+    return send_msg(process, tp_ampi.out, sizeof(*env) + len, NULL, NULL);
 }
 
 /* Eager data is always copied when the call returns. */
@@ -40,16 +48,10 @@ transmit_eager(uint32_t process, const struct tp_ampi_envelope *env, const void 
 {
     static const telpher_xfer_params xfer = {.struct_size = sizeof(xfer),
                                              .on_done = sent_at_once};
-    const struct tp_ampi_end *end = &tp_ampi.ends[process];
     const telpher_msg_buffer buffer = {(void *)(uintptr_t)data, (size_t)env->len};
-    struct tp_ampi_heap *heap = tp_ampi_heap_use(NULL);
-    telpher_status status;
 
     tp_ampi.sent += process < tp_ampi.processes;
-    status = telpher_msg_send(end->ctx, end->rank, TP_AMPI_HANDLER, env, sizeof(*env),
-                              &buffer, 1, &xfer, NULL);
-    (void)tp_ampi_heap_use(heap);
-    return status;
+    return send_msg(process, env, sizeof(*env), &buffer, &xfer);
 }
 
 static inline bool
