@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/membarrier.h>
 #include <stddef.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -66,6 +67,18 @@ tp_process_self(struct tp_process *ret_self)
     }
     *ret_self = self;
     return TELPHER_OK;
+}
+
+bool
+tp_process_fence_register(void)
+{
+    return syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0) == 0;
+}
+
+bool
+tp_process_fence_all(void)
+{
+    return syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0) == 0;
 }
 
 bool

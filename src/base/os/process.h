@@ -28,6 +28,14 @@ struct tp_process {
 /** Describes the calling process. @return as tp_process_machine() */
 telpher_status tp_process_self(struct tp_process *ret_self);
 
+/** Lets tp_process_fence_all() of any process order this one's memory accesses.
+ *  @return false: the kernel or a seccomp filter forbids it (membarrier, Linux 4.16) */
+bool tp_process_fence_register(void);
+
+/** A full memory barrier here and in all running threads of registered processes: interrupts the
+ *  processors that run them. @return false: not supported */
+bool tp_process_fence_all(void);
+
 /** True if both numbers mean the same process in both processes (same PID
  *  namespace). A record of zeros, from an unreadable /proc, matches none. */
 bool tp_process_is_near(const struct tp_process *a, const struct tp_process *b);

@@ -102,7 +102,7 @@ tp_shm_address_check(const uint8_t *src, size_t len, uint64_t job, uint32_t size
     tp_shm_copied(); /* the address may be in a connection request slot */
     if (address.magic != TP_SHM_MAGIC || address.job != job || address.size != size ||
         address.rank >= size || address.process.pid <= 0 || address.wakeup < 0 ||
-        address.listener.pid != address.process.pid ||
+        address.fences > 1 || address.listener.pid != address.process.pid ||
         address.listener.size != tp_shm_listener_bytes(size)) {
         return false;
     }

@@ -73,7 +73,7 @@ struct tp_shm_address {
     uint32_t rank, size;
     struct tp_process process;
     int32_t wakeup; /**< descriptor of a pipe that wakes the rank */
-    uint32_t reserved;
+    uint32_t fences; /**< 1: it issues tp_process_fence_all() before it sleeps */
     uint64_t wakeup_device, wakeup_inode;
     struct tp_memfd_name listener;
     uint64_t probe_at, probe; /**< address of 8 bytes, and their value */

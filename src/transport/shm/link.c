@@ -22,6 +22,7 @@ make_link(struct shm_net *n, const struct tp_shm_address *address,
     *link = (struct shm_link){.net = n,
                               .rank = address->rank,
                               .address = *address,
+                              .fenced = n->address.fences && address->fences,
                               .pid_fd = -1,
                               .wakeup = -1};
     link->out.fd = -1;

@@ -223,6 +223,17 @@ has_work(struct shm_net *n)
     return false;
 }
 
+/* After it, peers that have not seen this rank armed have stored what it reads next. */
+static bool
+fence(const struct shm_net *n)
+{
+    if (n->address.fences) {
+        return tp_process_fence_all();
+    }
+    atomic_thread_fence(memory_order_seq_cst);
+    return true;
+}
+
 static telpher_status
 shm_arm(struct tp_net *net)
 {
@@ -236,8 +247,7 @@ shm_arm(struct tp_net *net)
     }
     n->armed = true;
     atomic_store(&n->listener->sleeping, 1);
-    atomic_thread_fence(memory_order_seq_cst);
-    if (!has_work(n)) {
+    if (fence(n) && !has_work(n)) {
         return TELPHER_OK;
     }
     disarm(n);

@@ -44,6 +44,8 @@ struct shm_link {
     uint32_t in_published; /* consumed cells that were reported to the peer */
     bool data_taken; /* some cells not yet reported had data in the data area */
     bool can_get; /* from the peer's memory */
+    bool
+        fenced; /* the peer's fences before it sleeps order our stores and loads, too */
     bool ending; /* reported lost when all that it sent was read */
     bool deaf; /* nothing more is read: the peer broke the protocol */
     bool gone; /* on_lost() was called, or runs */
@@ -153,10 +155,22 @@ bool tp_shm_probe(const struct tp_shm_address *address);
 
 /* ---- */
 
+/* Orders a store before a load of what the peer sets when it goes to sleep. A full fence here
+ * would wait for each message's cache line. */
+static inline void
+tp_shm_fence(const struct shm_link *link)
+{
+    if (tp_likely(link->fenced)) {
+        atomic_signal_fence(memory_order_seq_cst);
+    } else {
+        atomic_thread_fence(memory_order_seq_cst);
+    }
+}
+
 static inline void
 tp_shm_wake(struct shm_link *link)
 {
-    atomic_thread_fence(memory_order_seq_cst);
+    tp_shm_fence(link);
     if (tp_unlikely(atomic_load_explicit(&link->listener->sleeping,
                                          memory_order_relaxed) != 0)) {
         tp_shm_write_wakeup(link);

@@ -50,6 +50,7 @@ tp_shm_describe(struct shm_net *n, struct tp_error *err)
     address->rank = n->params.rank;
     address->size = n->params.size;
     address->probe_at = (uintptr_t)&n->probe;
+    address->fences = tp_process_fence_register();
     return tp_random_bytes(&n->probe, sizeof(n->probe));
 }
 

@@ -61,7 +61,7 @@ tp_shm_publish_tail(struct shm_link *link)
     link->in_published = link->in_next;
     link->data_taken = false;
     atomic_store_explicit(&link->in->tail, link->in_next, memory_order_release);
-    atomic_thread_fence(memory_order_seq_cst);
+    tp_shm_fence(link);
     if (tp_unlikely(atomic_load_explicit(&link->in->starved, memory_order_relaxed) !=
                     0)) {
         tp_shm_wake(link);
