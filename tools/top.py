@@ -230,7 +230,7 @@ def main():
     parser = argparse.ArgumentParser(prog="telpher top", description="Shows the sessions of servers as they run.")
     parser.add_argument("-c", "--control", action="append", metavar="PATH",
                         help="control socket of a daemon; may be given several times")
-    parser.add_argument("-d", "--delay", type=float, default=1.0, metavar="SECONDS", help="between two looks")
+    parser.add_argument("-d", "--delay", type=float, default=1.0, metavar="SECONDS", help="time between two refreshes (1)")
     parser.add_argument("-s", "--sort", choices=sorted(SORTS.values()), default="device_percent")
     parser.add_argument("--once", action="store_true", help="print a table of one interval")
     parser.add_argument("-j", "--json", action="store_true", help="print an array of servers of one interval")
