@@ -435,7 +435,7 @@ put_frame(struct client *c, uint16_t type, const void *msg)
 
 /* Asks how a session ended, or how one runs. */
 static void
-step_last_words(struct input *in, struct client *c)
+step_end_reason(struct input *in, struct client *c)
 {
     uint8_t which = input_u8(in);
     const struct tp_broker_session *s = session_at(which & 7);
@@ -443,10 +443,10 @@ step_last_words(struct input *in, struct client *c)
         s != NULL && (which & 8) == 0
             ? s->id
             : broker.endings[(which >> 4) % TP_BROKER_ENDINGS_MAX].session;
-    const struct tp_wire_last_words m = {.request = 5,
+    const struct tp_wire_end_reason m = {.request = 5,
                                          .session = {TP_WIRE_SESSION_BYTES, id}};
 
-    put_frame(c, TP_WIRE_LAST_WORDS, &m);
+    put_frame(c, TP_WIRE_END_REASON, &m);
 }
 
 /* Lets another server pass; it has the cookie as its key. */
@@ -585,7 +585,7 @@ step(struct input *in)
         put_frame(c, TP_WIRE_DEVICES, &(struct tp_wire_devices){1});
         break;
     case 6:
-        step_last_words(in, c);
+        step_end_reason(in, c);
         break;
     case 7:
         step_child_speaks(in, child);

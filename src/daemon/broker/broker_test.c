@@ -115,16 +115,16 @@ exchange_preface(const struct tp_wire_preface *p, int *ret_fd)
 
 /* Asks how a session ended. @return length of the words copied to dst */
 static telpher_status
-last_words(const uint8_t *session, char *dst, size_t size)
+end_reason(const uint8_t *session, char *dst, size_t size)
 {
     struct test_session s;
-    struct tp_wire_last_words m = {.session = {TP_WIRE_SESSION_BYTES, session}};
-    struct tp_wire_last_words_reply reply;
+    struct tp_wire_end_reason m = {.session = {TP_WIRE_SESSION_BYTES, session}};
+    struct tp_wire_end_reason_reply reply;
 
     test_session_open(&s, &the_daemon);
     m.request = test_id(&s, TP_WIRE_KIND_REQUEST);
-    test_put(&s, TP_WIRE_LAST_WORDS, &m);
-    test_expect(&s, TP_WIRE_LAST_WORDS_REPLY, &reply);
+    test_put(&s, TP_WIRE_END_REASON, &m);
+    test_expect(&s, TP_WIRE_END_REASON_REPLY, &reply);
     assert_int_equal(reply.request, m.request);
     (void)snprintf(dst, size, "%.*s", (int)reply.text.len,
                    (const char *)reply.text.data);
@@ -390,14 +390,14 @@ test_killed_executor(void **state)
     (void)test_session_start(&other);
     assert_int_equal(kill(pids[0], SIGKILL), 0);
     assert_int_equal(test_expect_end(&s), TELPHER_ERR_PEER_LOST);
-    assert_int_equal(last_words(s.reply.session, text, sizeof(text)), TELPHER_OK);
+    assert_int_equal(end_reason(s.reply.session, text, sizeof(text)), TELPHER_OK);
     assert_string_equal(text, "executor killed by signal 9 (Killed)");
     test_put(&other, TP_WIRE_PING, &ping);
     test_expect(&other, TP_WIRE_PONG, &pong);
     test_session_close(&s);
     test_session_close(&other);
     test_daemon_wait_children(&the_daemon, 0);
-    assert_int_equal(last_words(other.reply.session, text, sizeof(text)),
+    assert_int_equal(end_reason(other.reply.session, text, sizeof(text)),
                      TELPHER_ERR_NOT_FOUND);
 }
 
@@ -408,7 +408,7 @@ test_unknown_words(void **state)
     char text[128];
 
     (void)state;
-    assert_int_equal(last_words(session, text, sizeof(text)), TELPHER_ERR_NOT_FOUND);
+    assert_int_equal(end_reason(session, text, sizeof(text)), TELPHER_ERR_NOT_FOUND);
 }
 
 /* Garbage behind START costs that session only. */
@@ -434,7 +434,7 @@ test_garbage_for_executor(void **state)
     memcpy(id, s.reply.session, sizeof(id));
     test_session_close(&s);
     test_daemon_wait_children(&the_daemon, 0);
-    assert_int_equal(last_words(id, text, sizeof(text)), TELPHER_OK);
+    assert_int_equal(end_reason(id, text, sizeof(text)), TELPHER_OK);
     assert_string_equal(
         text, "the client sent a malformed frame; the executor's log says which");
     expect_served();
@@ -610,7 +610,7 @@ test_client_that_does_not_read(void **state)
         test_flush(&s);
     }
     memcpy(id, s.reply.session, sizeof(id));
-    assert_int_equal(last_words(id, text, sizeof(text)), TELPHER_OK);
+    assert_int_equal(end_reason(id, text, sizeof(text)), TELPHER_OK);
     assert_string_equal(text,
                         "the client does not read what it asked for (--max-unread)");
     test_session_close(&s);
@@ -934,7 +934,7 @@ test_kernel_timeout(void **state)
     assert_int_equal(goodbye.status, TELPHER_ERR_DEVICE_LOST);
     memcpy(id, s.reply.session, sizeof(id));
     test_session_close(&s);
-    assert_int_equal(last_words(id, text, sizeof(text)), TELPHER_OK);
+    assert_int_equal(end_reason(id, text, sizeof(text)), TELPHER_OK);
     assert_string_equal(text, "kernel ran longer than 1 s (--kernel-timeout)");
     test_daemon_wait_children(&the_daemon, 0);
     test_daemon_stop(&the_daemon);

@@ -193,13 +193,13 @@ tp_icd_reply_get(uint16_t want, uint16_t type, const uint8_t *body, const uint8_
                  void *ret_msg)
 {
     const struct tp_wire_message *row = tp_wire_message(want);
-    struct tp_wire_last_words_reply head; /* begins as all replies do */
+    struct tp_wire_end_reason_reply head; /* begins as all replies do */
 
     if (type != want || !row->get(body, end, ret_msg)) {
         memset(ret_msg, 0, row->struct_size);
         return tp_icd_cl_error(type == 0 ? TELPHER_ERR_PEER_LOST : TELPHER_ERR_PROTO);
     }
-    memcpy(&head, ret_msg, offsetof(struct tp_wire_last_words_reply, text));
+    memcpy(&head, ret_msg, offsetof(struct tp_wire_end_reason_reply, text));
     return head.status <= 0 ? head.status : CL_OUT_OF_RESOURCES;
 }
 

@@ -17,61 +17,61 @@
 
 enum {
     CONNECT_MS = 2000, /* limit for a connection to the broker: as for any client */
-    /* Limit for the broker's reply: longer than the broker waits for the exit of a process
-       whose connection has closed (conn.c). */
-    WORDS_MS = 2500,
+    /* Limit for the broker's reply: longer than the broker waits for the executor to exit
+       (END_REASON_TIME of src/daemon/broker/connection/connection_frames.c). */
+    REPLY_MS = 2500,
 };
 
 /** Number of threads that are reporting why a session was lost. */
 static _Atomic unsigned explaining;
 
-/** Result of a LAST_WORDS exchange: the executor's crash report. */
-struct last_words {
-    bool came;
+/** Result of an END_REASON exchange: why the session ended. */
+struct end_reason {
+    bool received;
     char text[200];
 };
 
 static telpher_status
-on_last_words(void *arg, uint16_t type, const uint8_t *body, const uint8_t *end)
+on_end_reason(void *arg, uint16_t type, const uint8_t *body, const uint8_t *end)
 {
-    struct last_words *words = arg;
-    struct tp_wire_last_words_reply msg;
+    struct end_reason *reason = arg;
+    struct tp_wire_end_reason_reply msg;
 
-    if (type != TP_WIRE_LAST_WORDS_REPLY ||
-        !tp_wire_get_last_words_reply(body, end, &msg)) {
+    if (type != TP_WIRE_END_REASON_REPLY ||
+        !tp_wire_get_end_reason_reply(body, end, &msg)) {
         return TELPHER_ERR_PROTO;
     }
-    snprintf(words->text, sizeof(words->text), "%.*s", (int)msg.text.len,
+    snprintf(reason->text, sizeof(reason->text), "%.*s", (int)msg.text.len,
              (const char *)msg.text.data);
-    words->came = true;
+    reason->received = true;
     return TELPHER_OK;
 }
 
 /** Requests from the broker, on a separate connection, how the session ended. Bounded time. */
 static void
-request_crash_report(const struct tp_icd_session *session, struct last_words *words)
+request_end_reason(const struct tp_icd_session *session, struct end_reason *reason)
 {
-    static const struct tp_stream_handler ask = {.frame = on_last_words};
+    static const struct tp_stream_handler ask = {.frame = on_end_reason};
     uint64_t deadline = tp_clock_deadline(CONNECT_MS * TP_CLOCK_MS);
     struct tp_client_params params = {.address = session->server->address,
                                       .cookie_path = tp_icd_settings.cookie,
                                       .security = &tp_icd_settings.security,
                                       .deadline_ns = deadline};
-    struct tp_wire_last_words msg = {
+    struct tp_wire_end_reason msg = {
         .request = 1,
         .session = {.len = TP_WIRE_SESSION_BYTES, .data = session->session_id}};
     struct tp_stream *stream;
 
     if (tp_client_connect(&params, &stream, NULL, NULL) != TELPHER_OK) {
-        snprintf(words->text, sizeof(words->text),
+        snprintf(reason->text, sizeof(reason->text),
                  "the server takes no new connection");
         return;
     }
-    deadline = tp_clock_deadline(WORDS_MS * TP_CLOCK_MS);
-    if (tp_stream_put(stream, TP_WIRE_LAST_WORDS, &msg) == TELPHER_OK &&
+    deadline = tp_clock_deadline(REPLY_MS * TP_CLOCK_MS);
+    if (tp_stream_put(stream, TP_WIRE_END_REASON, &msg) == TELPHER_OK &&
         tp_stream_flush_wait(stream, deadline) == TELPHER_OK) {
-        while (!words->came && tp_stream_wait(stream, deadline) == TELPHER_OK) {
-            telpher_status status = tp_stream_receive(stream, &ask, words);
+        while (!reason->received && tp_stream_wait(stream, deadline) == TELPHER_OK) {
+            telpher_status status = tp_stream_receive(stream, &ask, reason);
 
             if (status != TELPHER_OK && status != TELPHER_ERR_AGAIN) {
                 break;
@@ -89,7 +89,7 @@ static void
 report_loss(const struct tp_icd_session *session, bool used, bool replaced,
             telpher_status why, const char *text)
 {
-    struct last_words words = {0};
+    struct end_reason reason = {0};
 
     if (!used) {
         tp_info("icd", "%s: session ended while unused: %s", session->server->address,
@@ -97,8 +97,8 @@ report_loss(const struct tp_icd_session *session, bool used, bool replaced,
         return;
     }
     if (text == NULL && why == TELPHER_ERR_PEER_LOST) {
-        request_crash_report(session, &words);
-        text = words.text;
+        request_end_reason(session, &reason);
+        text = reason.text;
     }
     tp_log(replaced ? TP_LOG_WARN : TP_LOG_ERROR, "icd", "%s: session lost: %s%s%s; %s",
            session->server->address, telpher_status_text(why),
@@ -312,7 +312,7 @@ tp_icd_session_close_if_left(struct tp_icd_session *session)
 __attribute__((destructor)) static void
 wait_for_reports(void)
 {
-    uint64_t deadline = tp_clock_deadline((CONNECT_MS + WORDS_MS + 100) * TP_CLOCK_MS);
+    uint64_t deadline = tp_clock_deadline((CONNECT_MS + REPLY_MS + 100) * TP_CLOCK_MS);
 
     while (explaining != 0 && !tp_icd_forked() && !tp_clock_passed(deadline)) {
         tp_clock_sleep(5 * TP_CLOCK_MS);

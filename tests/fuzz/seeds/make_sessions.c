@@ -569,7 +569,7 @@ enum {
     FRAME,
     START,
     DEVICES,
-    LAST_WORDS,
+    END_REASON,
     CHILD_SPEAKS,
     CHILD_ENDS,
     CLOSE,
@@ -604,11 +604,11 @@ make_plain(struct steps *s)
     STEP(s, OPEN, 1, "\1");
     STEP(s, PREFACE, 1, "\14\0");
     STEP(s, TAKE, 1, "");
-    STEP(s, LAST_WORDS, 1, "\0");
+    STEP(s, END_REASON, 1, "\0");
     STEP(s, CHILD_SPEAKS, 0, "\63bye");
     STEP(s, CHILD_ENDS, 0, "\13");
     STEP(s, CHILD_ENDS, 0, "\12");
-    STEP(s, LAST_WORDS, 1, "\10");
+    STEP(s, END_REASON, 1, "\10");
     STEP(s, TIME, 0, "\377");
     save("broker", "plain", s->bytes, s->len);
 }

@@ -472,7 +472,7 @@ conn_late(struct tp_broker *b, struct tp_broker_conn *c)
     if (c->asks_end_of != NULL) {
         c->asks_end_of = NULL;
         c->deadline = TP_CLOCK_FOREVER;
-        if (tp_broker_conn_put_last_words(c, c->end_request, TELPHER_ERR_BUSY,
+        if (tp_broker_conn_put_end_reason(c, c->end_request, TELPHER_ERR_BUSY,
                                           "the session still runs")) {
             conn_drive(b, c);
             return;
@@ -522,7 +522,7 @@ tp_broker_conns_report_end(struct tp_broker *b, struct tp_broker_session *s,
         if (c->asks_end_of == s) {
             c->asks_end_of = NULL;
             c->deadline = TP_CLOCK_FOREVER;
-            if (tp_broker_conn_put_last_words(c, c->end_request, TELPHER_OK, text)) {
+            if (tp_broker_conn_put_end_reason(c, c->end_request, TELPHER_OK, text)) {
                 /* the loop sends it: driving it here might free other connections */
                 tp_broker_watch_change(b, &c->watch, EPOLLOUT);
             }

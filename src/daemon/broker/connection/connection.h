@@ -43,7 +43,7 @@ struct tp_broker_conn {
     struct tp_wire_header header;
     struct tp_session_numbers numbers;
     struct tp_broker_session *session; /**< command: owned; bulk: waits for it */
-    struct tp_broker_session *asks_end_of; /**< for LAST_WORDS */
+    struct tp_broker_session *asks_end_of; /**< for END_REASON */
     uint64_t end_request;
     uint8_t *in; /**< buffer of in_need bytes */
     size_t in_have, in_need;
@@ -60,7 +60,7 @@ void tp_broker_conn_shaken(struct tp_broker *b, struct tp_broker_conn *c,
 void tp_broker_conn_close(struct tp_broker *b, struct tp_broker_conn *c);
 /** Handles deadlines of connections that have passed. @return the next deadline */
 tp_ns tp_broker_conns_tick(struct tp_broker *b, tp_ns now);
-/** Answers the LAST_WORDS requests for @p s with @p text. */
+/** Answers the END_REASON requests for @p s with @p text. */
 void tp_broker_conns_report_end(struct tp_broker *b, struct tp_broker_session *s,
                                 const char *text);
 /** Passes the bulk streams that wait for the START of @p s to its executor. */
@@ -115,8 +115,8 @@ bool tp_broker_conn_take_body(struct tp_broker *b, struct tp_broker_conn *c);
 bool tp_broker_conn_next_frame(struct tp_broker_conn *c);
 /** Executes START, once all answers before it have been sent. */
 bool tp_broker_conn_hand_over(struct tp_broker *b, struct tp_broker_conn *c);
-/** Answers LAST_WORDS. @return false: no memory */
-bool tp_broker_conn_put_last_words(struct tp_broker_conn *c, uint64_t request,
+/** Answers END_REASON. @return false: no memory */
+bool tp_broker_conn_put_end_reason(struct tp_broker_conn *c, uint64_t request,
                                    telpher_status status, const char *text);
 
 /** Sends what is queued; what follows has checksums. @return false: close it */

@@ -7,7 +7,8 @@
 #include "daemon/broker/reload/drain.h"
 #include "daemon/broker/session/sessions.h"
 
-#define WORDS_TIME (2 * TP_CLOCK_S) /* wait for the end of a session that is ending */
+#define END_REASON_TIME                                                                \
+    (2 * TP_CLOCK_S) /* wait for the end of a session that is ending */
 #define TEXT_MAX 256
 
 enum { ACK_EVERY = 256 };
@@ -51,44 +52,44 @@ take_devices(struct tp_broker *b, struct tp_broker_conn *c, const uint8_t *end)
 }
 
 bool
-tp_broker_conn_put_last_words(struct tp_broker_conn *c, uint64_t request,
+tp_broker_conn_put_end_reason(struct tp_broker_conn *c, uint64_t request,
                               telpher_status status, const char *text)
 {
-    struct tp_wire_last_words_reply m = {
+    struct tp_wire_end_reason_reply m = {
         .request = request, .status = status, .text = {(uint32_t)strlen(text), text}};
 
-    return tp_broker_conn_put_frame(c, TP_WIRE_LAST_WORDS_REPLY, &m);
+    return tp_broker_conn_put_frame(c, TP_WIRE_END_REASON_REPLY, &m);
 }
 
 static bool
-take_last_words(struct tp_broker *b, struct tp_broker_conn *c, const uint8_t *end)
+take_end_reason(struct tp_broker *b, struct tp_broker_conn *c, const uint8_t *end)
 {
     const struct tp_broker_ending *ending;
-    struct tp_wire_last_words m;
+    struct tp_wire_end_reason m;
 
-    if (!tp_wire_get_last_words(c->in, end, &m) ||
+    if (!tp_wire_get_end_reason(c->in, end, &m) ||
         m.session.len != TP_WIRE_SESSION_BYTES) {
-        return tp_broker_conn_goodbye(b, c, TELPHER_ERR_PROTO, "malformed LAST_WORDS");
+        return tp_broker_conn_goodbye(b, c, TELPHER_ERR_PROTO, "malformed END_REASON");
     }
     ending = tp_broker_ending_find(b, m.session.data);
     if (ending != NULL) {
-        return tp_broker_conn_put_last_words(c, m.request, TELPHER_OK, ending->text);
+        return tp_broker_conn_put_end_reason(c, m.request, TELPHER_OK, ending->text);
     }
     c->asks_end_of = tp_broker_session_find(b, m.session.data);
     if (c->asks_end_of == NULL || c->asks_end_of->pid == 0) {
         c->asks_end_of = NULL;
-        return tp_broker_conn_put_last_words(c, m.request, TELPHER_ERR_NOT_FOUND,
+        return tp_broker_conn_put_end_reason(c, m.request, TELPHER_ERR_NOT_FOUND,
                                              "no such session is known");
     }
     if (c->asks_end_of->text[0] != '\0') {
         const char *text = c->asks_end_of->text;
 
         c->asks_end_of = NULL;
-        return tp_broker_conn_put_last_words(c, m.request, TELPHER_OK, text);
+        return tp_broker_conn_put_end_reason(c, m.request, TELPHER_OK, text);
     }
     /* the kernel closes its sockets a moment before its process can be reaped */
     c->end_request = m.request;
-    c->deadline = tp_clock_deadline(WORDS_TIME);
+    c->deadline = tp_clock_deadline(END_REASON_TIME);
     return true;
 }
 
@@ -175,8 +176,8 @@ tp_broker_conn_take_body(struct tp_broker *b, struct tp_broker_conn *c)
         return take_ping(b, c, end);
     case TP_WIRE_DEVICES:
         return take_devices(b, c, end);
-    case TP_WIRE_LAST_WORDS:
-        return take_last_words(b, c, end);
+    case TP_WIRE_END_REASON:
+        return take_end_reason(b, c, end);
     case TP_WIRE_ROUTE_ACCEPT:
         return take_route_accept(b, c, end);
     case TP_WIRE_START:
