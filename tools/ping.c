@@ -167,7 +167,7 @@ command_ping(int argc, char **argv)
         return code;
     }
     if (argc - optind != 1) {
-        return cli_wrong("ping", "one server is wanted");
+        return cli_wrong("ping", "name one server");
     }
     return ping_server(argv[optind], &o);
 }

@@ -218,7 +218,7 @@ command_kill(int argc, char **argv)
     if (argc - optind != 1 || argv[optind][0] == '\0' ||
         strspn(argv[optind], "0123456789") != strlen(argv[optind]) ||
         strlen(argv[optind]) > 10) {
-        return cli_wrong("kill", "the number of one session is wanted");
+        return cli_wrong("kill", "give the number of one session");
     }
     (void)snprintf(request, sizeof(request), "kill %s\n", argv[optind]);
     answer = open_answer(path, request);

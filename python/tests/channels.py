@@ -341,7 +341,7 @@ class End(Chare):
                 sizes = room if isinstance(room, tuple) else (room,)
                 must_raise(ValueError, text, lambda: data.recv(*(bytearray(n) for n in sizes)))
             must_raise(TypeError, "writable", lambda: data.recv(b"read-only"))
-            must_raise(ValueError, "follows a buffer", lambda: data.recv(bytearray(4), 5))
+            must_raise(ValueError, "name a buffer", lambda: data.recv(bytearray(4), 5))
             must_raise(ValueError, "as many sizes", lambda: data.recv(post_buf_addresses=[1, 2], post_buf_sizes=[1]))
             expect(data.recv(), 7)
             self.thisProxy[1].second(done)

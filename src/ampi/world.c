@@ -40,7 +40,8 @@ start(int required)
     }
     rank = tp_ampi.over ? NULL : tp_ampi_current();
     if (rank == NULL || rank->initialized) {
-        return tp_ampi_error(NULL, MPI_ERR_OTHER, "a rank calls it once");
+        return tp_ampi_error(NULL, MPI_ERR_OTHER,
+                             "a rank calls it once, and this one called it before");
     }
     rank->initialized = true;
     tp_ampi_set_threads(required);

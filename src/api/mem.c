@@ -29,8 +29,9 @@ tp_api_memory_failed(const telpher_context *ctx, telpher_status status,
         return status;
     }
     if (status == TELPHER_ERR_UNSUPPORTED) {
-        why = "no driver of this kind can be used here, or it cannot do this: is one "
-              "installed, and does TELPHER_DOMAINS allow it?";
+        why = "no driver here supports it; install one for this kind of memory, and "
+              "check "
+              "that TELPHER_DOMAINS allows it";
     } else if (status == TELPHER_ERR_INVALID) {
         why =
             kind == TELPHER_MEM_OPENCL

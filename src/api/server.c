@@ -211,7 +211,7 @@ telpher_server_devices(telpher_server *server, telpher_device_fn on_device, void
     status = request(server, TP_WIRE_DEVICES, &m);
     if (status == TELPHER_OK && server->facts_status != TELPHER_OK) {
         status = tp_error_set(&server->err, TELPHER_ERR_DEVICE,
-                              "server %s cannot tell its devices: %s", server->address,
+                              "server %s cannot list its devices: %s", server->address,
                               telpher_status_text(server->facts_status));
     } else if (status == TELPHER_OK) {
         status = tp_api_decode_devices(server->facts, server->facts_bytes,

@@ -306,7 +306,7 @@ static void
 test_devices_fail(void **state)
 {
     (void)state;
-    check_devices_fail(NO_DRIVER, TELPHER_ERR_DEVICE, "cannot tell its devices");
+    check_devices_fail(NO_DRIVER, TELPHER_ERR_DEVICE, "cannot list its devices");
     check_devices_fail(BAD_FACTS, TELPHER_ERR_PROTO, "broke the protocol");
     check_devices_fail(LEAVES, TELPHER_ERR_LIMIT, "too many");
     check_devices_fail(SILENT, TELPHER_ERR_TIMEOUT, "deadline");

@@ -68,7 +68,8 @@ telpher_mdr_sync(telpher_mdr_call *call, uint32_t entry)
                             mdr->classes[e->array->proxy.class_id]->name);
     }
     if (e->sync != TP_MDR_RUNS) {
-        return tp_mdr_error(mdr, TELPHER_ERR_BUSY, "the object waits already");
+        return tp_mdr_error(mdr, TELPHER_ERR_BUSY,
+                            "the object waits in telpher_mdr_sync() already");
     }
     tp_list_remove(&e->leaving);
     e->sync = TP_MDR_WAITS;

@@ -22,7 +22,10 @@ telpher_mdr_migrate(telpher_mdr_call *call, uint32_t rank)
         return TELPHER_ERR_INVALID;
     }
     if (e->sync != TP_MDR_RUNS) {
-        return tp_mdr_error(mdr, TELPHER_ERR_BUSY, "the object waits for its array");
+        return tp_mdr_error(
+            mdr, TELPHER_ERR_BUSY,
+            "the object waits in telpher_mdr_sync(): let the entry that resumes "
+            "it move it");
     }
     if (!e->array->mobile || mdr->classes[e->array->proxy.class_id]->pup == NULL) {
         return tp_mdr_error(mdr, TELPHER_ERR_INVALID,

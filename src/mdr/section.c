@@ -40,7 +40,7 @@ telpher_mdr_section_create(telpher_mdr *mdr, const telpher_mdr_array *array,
     for (size_t i = 0; i < count; i++) {
         if (telpher_mdr_home(mdr, array, members[i]) == UINT32_MAX) {
             return tp_mdr_error(mdr, TELPHER_ERR_RANGE,
-                                "class %s has no element (%d, %d, %d)",
+                                "the array of class %s has no element (%d, %d, %d)",
                                 mdr->classes[array->class_id]->name, members[i].at[0],
                                 members[i].at[1], members[i].at[2]);
         }

@@ -370,7 +370,7 @@ tp_mdr_send_element(telpher_mdr *mdr, const telpher_mdr_array *array,
     o->h = &h;
     if (rank == UINT32_MAX) {
         return tp_mdr_error(
-            mdr, TELPHER_ERR_RANGE, "class %s has no element (%d, %d, %d)",
+            mdr, TELPHER_ERR_RANGE, "the array of class %s has no element (%d, %d, %d)",
             mdr->classes[array->class_id]->name, index.at[0], index.at[1], index.at[2]);
     }
     if (!fits(mdr, rank, o->head_len, o->params_len)) {

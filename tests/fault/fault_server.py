@@ -137,7 +137,7 @@ class Discovery(unittest.TestCase):
         self.expect_refused(b"", "no answer in time")
 
     def test_mute_after_preface(self):
-        self.expect_refused(reply(), "did not tell its devices in time")
+        self.expect_refused(reply(), "did not list its devices in time")
 
     def test_hangs_up(self):
         self.expect_refused(b"", "closed the connection", hang_up=True)

@@ -69,7 +69,8 @@ user_try(telpher_mdr_call *call)
     IS(telpher_mdr_invoke(mdr, users, at(USERS), TAKE, &item, sizeof(item), NULL, 0,
                           NULL),
        TELPHER_ERR_RANGE);
-    says(mdr, "in user(3, 0, 0).user_try: class user has no element (4, 0, 0)");
+    says(mdr, "in user(3, 0, 0).user_try: the array of class user has no "
+              "element (4, 0, 0)");
     IS(telpher_mdr_insert(call, users, at(USERS), 0, NULL, 0), TELPHER_ERR_INVALID);
     IS(telpher_mdr_remove(call), TELPHER_ERR_INVALID);
     says(mdr, "in user(3, 0, 0).user_try: only elements of sparse arrays end");

@@ -162,7 +162,7 @@ def _rows(buffers, addresses, sizes):
     for buffer in buffers:
         if type(buffer) is int:
             if not rows or not 0 <= buffer <= rows[-1][1]:
-                raise ValueError(f"{buffer}: a number of bytes follows a buffer that has as many")
+                raise ValueError(f"{buffer} stands for the bytes to receive: name a buffer of at least that size before it")
             rows[-1] = (rows[-1][0], buffer, *rows[-1][2:])
         else:
             rows.append((*address_of(buffer, writable=True), not is_memory(buffer)))

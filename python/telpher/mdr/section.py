@@ -80,7 +80,7 @@ def slice_of(proxy, index, extent):
 def split(proxy, count, function, elems):
     """charm.split()"""
     if (function is None) == (elems is None):
-        raise ValueError("charm.split() takes section_func or elems")
+        raise ValueError("charm.split() needs section_func or elems, and not both")
     if elems is not None and count == 1 and len(elems) > 0 and index_tuple(elems[0]) in proxy._members():
         elems = [elems]  # one section may be named by its members alone
     if elems is None:

@@ -128,7 +128,7 @@ def is_memory(value):
 
 def _add(out, row):
     if len(out) == lib.TELPHER_MSG_BUFFERS - 1:
-        raise ValueError(f"at most {lib.TELPHER_MSG_BUFFERS - 1} arrays that stay in place in one message")
+        raise ValueError(f"a message has at most {lib.TELPHER_MSG_BUFFERS - 1} arrays that are sent in place: join some of them")
     out.append(row)
 
 

@@ -348,9 +348,8 @@ PMPI_Cart_rank(MPI_Comm handle, const int coords[], int *rank)
             coord = (coord % t->dims[i] + t->dims[i]) % t->dims[i];
         } else if (coord < 0 || coord >= t->dims[i]) {
             error = tp_ampi_error(comm, MPI_ERR_ARG,
-                                  "coordinate %d of dimension %d, which "
-                                  "has %d",
-                                  coord, i, t->dims[i]);
+                                  "coordinate %d of dimension %d is not in 0 to %d",
+                                  coord, i, t->dims[i] - 1);
         }
         at = at * t->dims[i] + coord;
     }

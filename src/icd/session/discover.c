@@ -139,7 +139,7 @@ request_once(struct inquiry *q)
     (void)tp_stream_watch(stream, tp_icd_settings.silence_ns);
     status = exchange(q, stream);
     if (status == TELPHER_ERR_TIMEOUT) {
-        tp_error_set(&q->err, status, "it did not tell its devices in time");
+        tp_error_set(&q->err, status, "it did not list its devices in time");
     }
     if (status != TELPHER_OK) {
         q->err.code = status;

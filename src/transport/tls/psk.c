@@ -174,11 +174,11 @@ parse_text(const char *path, char *text, struct tp_tls_psk *list, size_t *ret_co
         bool any;
 
         if (parse_line(line, &list[count], &any) != TELPHER_OK) {
-            return tp_error_set(
-                err, TELPHER_ERR_INVALID,
-                "key file %s, line %u: not a name and 64 hexadecimal digits as "
-                "`telpher keygen` writes them, and at most a host",
-                path, number);
+            return tp_error_set(err, TELPHER_ERR_INVALID,
+                                "key file %s, line %u: expected a name, 64 hexadecimal "
+                                "digits and at most "
+                                "one host, as `telpher keygen` writes them",
+                                path, number);
         }
         count += any;
     }

@@ -153,9 +153,11 @@ put_part(uint32_t rank, const uint8_t *mine, size_t len, tp_ns deadline,
                        pmi.gathers, rank, at / PIECE, digits);
         status = ask(line, "put_result", deadline, err);
         if (status == TELPHER_OK && strcmp(field("rc"), "0") != 0) {
-            status =
-                tp_error_set(err, TELPHER_ERR_IO,
-                             "the launcher does not take what this rank gives (PMI)");
+            status = tp_error_set(
+                err, TELPHER_ERR_IO,
+                "the launcher refused this rank's address: put failed with rc "
+                "%.20s (PMI-1)",
+                field("rc"));
         }
     }
     return status;

@@ -155,8 +155,8 @@ tp_broker_probe_ended(struct tp_broker *b, int wait_status)
     } else if (p->killed) {
         tp_error(
             "broker",
-            "a driver did not tell its devices within %llu s; offering what was "
-            "known before. Find it with clinfo, leave it out with OCL_ICD_VENDORS, or "
+            "a driver did not list its devices within %llu s; offering those known "
+            "before. Find it with clinfo, leave it out with OCL_ICD_VENDORS, or "
             "raise --probe-timeout; then send SIGHUP",
             (unsigned long long)(b->options->probe_timeout_ns / TP_CLOCK_S));
     } else {

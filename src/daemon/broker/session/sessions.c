@@ -377,7 +377,7 @@ tp_broker_session_start(struct tp_broker *b, struct tp_broker_conn *c,
 
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0) {
         return tp_error_set_errno(err, errno,
-                                  "the server has no socket pair for an executor");
+                                  "cannot make a socket pair for an executor");
     }
     status = send_session(b, s, c, pair[0]);
     tp_broker_share_take(b, s);
