@@ -85,7 +85,7 @@ class Trace:
         stream, seq = args.get("stream"), args.get("seq")
         if isinstance(stream, int) and isinstance(seq, int) and stream in sessions:
             way = record["name"].split(" ", 1)[0]
-            # The first time: a frame that is sent again after a loss has the same number.
+            # Keeps the time of the first record: a frame that is sent again after a loss has the same number.
             self.frames.setdefault(sessions[stream], {}).setdefault((way, seq), record["ts"])
 
 

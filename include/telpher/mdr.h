@@ -89,7 +89,7 @@ TELPHER_CALL void telpher_mdr_destroy(telpher_mdr *mdr);
 
 /** The job that the runtime uses; borrowed until telpher_mdr_destroy(). */
 TELPHER_CALL telpher_context *telpher_mdr_context(const telpher_mdr *mdr);
-/** Number of this process, and of processes. */
+/** Number of this process, 0 to telpher_mdr_size() - 1; number of processes. */
 TELPHER_CALL uint32_t telpher_mdr_rank(const telpher_mdr *mdr);
 TELPHER_CALL uint32_t telpher_mdr_size(const telpher_mdr *mdr);
 /** Text of the last call that failed, "" if none did. Valid until the next. */
@@ -143,7 +143,7 @@ TELPHER_CALL void *telpher_mdr_user(const telpher_mdr *mdr);
 TELPHER_CALL void telpher_mdr_exit(telpher_mdr *mdr, telpher_status status);
 
 /**
- * Creates an array of extent[0] * … elements. Not collective: other processes hear of it. The
+ * Creates an array of extent[0] * … elements. Not collective: messages tell other processes. The
  * elements are spread in blocks of the index space, first dimension slowest.
  * @param params  [params_len] for `create`; at most telpher_msg_params_max() - 128 bytes.
  * @return TELPHER_OK, TELPHER_ERR_INVALID (class, dims, an extent below 1),

@@ -168,8 +168,8 @@ int tp_ampi_comm_agree(struct tp_ampi_comm *comm, const struct tp_ampi_group *gr
  */
 int tp_ampi_comm_gather(struct tp_ampi_comm *comm, const struct tp_ampi_group *group,
                         int tag, const void *mine, size_t len, void *all);
-/** The communicator of a group's members, whom all of @p comm know; others get
- *  MPI_COMM_NULL. */
+/** MPI_Comm_create(): all ranks of @p comm call it with the same @p group. Ranks outside of the
+ *  group get MPI_COMM_NULL. */
 int tp_ampi_comm_create_of(struct tp_ampi_comm *comm, const struct tp_ampi_group *group,
                            MPI_Comm *ret);
 /** Duplicates without attributes; they are the caller's matter. */

@@ -50,7 +50,7 @@ struct tp_control {
     uint32_t device_count; /**< SESSION: devices of the whole server, as probed */
     uint32_t index; /**< BULK, RESUME: number of the stream */
     uint32_t stream; /**< RESUME: enum tp_wire_stream */
-    bool resumes; /**< SESSION, PEER: its streams outlive connections */
+    bool resumes; /**< SESSION, PEER: the streams may resume on a new connection */
     bool drains; /**< SESSION: the client knows DRAIN */
     uint64_t time_ns; /**< DRAIN */
     uint64_t received; /**< RESUME: last frame number that the client received */

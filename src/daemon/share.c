@@ -345,8 +345,8 @@ give_turn(struct tp_share_member *m, uint32_t device)
     (void)atomic_compare_exchange_strong(&m->share.turns[device], &own, 0);
 }
 
-/* Whether a kernel has to wait for the turn of the session, or for its own kernels: those
- * in the driver run until their end, in any turn. */
+/* True if a kernel must wait for the turn of the session, or until fewer of its kernels are in
+ * the driver: those run to their end even when the turn is another session's. */
 static bool
 has_to_wait(struct tp_share_member *m, const struct rivals *r, uint32_t device,
             bool stalled, tp_ns now)

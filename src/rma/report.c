@@ -206,13 +206,13 @@ make_report(struct tp_rma_run *run, const char *words, bool with_table)
 }
 
 void
-tp_rma_run_warn(struct tp_rma_run *run, const char *words, ...)
+tp_rma_run_warn(struct tp_rma_run *run, const char *format, ...)
 {
     char text[WORDS_MAX], *report;
     va_list args;
 
-    va_start(args, words);
-    vsnprintf(text, sizeof(text), words, args);
+    va_start(args, format);
+    vsnprintf(text, sizeof(text), format, args);
     va_end(args);
     report = make_report(run, text, true);
     log_lines(TP_LOG_WARN, report != NULL ? report : text);

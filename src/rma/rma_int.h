@@ -171,7 +171,8 @@ struct tp_rma_wish {
     int32_t color, key;
     uint32_t position;
 };
-/** Fills @p list from the slots, with the members of each new group side by side. */
+/** Fills @p list with the arguments that the members left in their slots, sorted so that the
+ *  members of each new group stand side by side. */
 void tp_rma_split_sort(const struct tp_rma_group *group, struct tp_rma_wish *list);
 /** Makes the group of the first of @p left wishes, or none. @p index  as for tp_rma_group_create.
  *  @param ranks  room for @p left. @param ret_count  how many wishes that were */
@@ -233,8 +234,8 @@ tp_rma_call_check_tag(struct tp_rma_lane *lane, const struct tp_rma_call *call,
 
 /** Prints the wait table of this process's ranks. Any thread. */
 void tp_rma_report_table(FILE *out, struct tp_rma_run *run);
-/** The same, with @p words, in the log: the run goes on. Any thread, no lock held. */
-void tp_rma_run_warn(struct tp_rma_run *run, const char *words, ...)
+/** Logs a warning with the wait table; the run goes on. Any thread, no lock held. */
+void tp_rma_run_warn(struct tp_rma_run *run, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
 /* ---- crash_report.c: nothing happens without a check ---- */

@@ -112,7 +112,7 @@ struct tp_device_ops {
     /** Gives memory of @p bytes > 0. @return OK, NO_MEMORY, DEVICE, UNSUPPORTED. */
     telpher_status (*alloc)(struct tp_device *d, uint64_t bytes,
                             struct tp_device_memory *ret);
-    /** Ends what alloc gave. No copy of it is under way. */
+    /** Frees memory of alloc(). No copy of it is under way. */
     void (*free)(struct tp_device *d, void *mem);
     /**
      * Takes part in memory that was made elsewhere: @p object is the driver's (cl_mem) if
@@ -122,7 +122,7 @@ struct tp_device_ops {
      */
     telpher_status (*adopt)(struct tp_device *d, void *object, uint64_t bytes,
                             void *queue, struct tp_device_memory *ret);
-    /** Ends what adopt gave; NULL = nothing is to be done. No copy of it is under way. */
+    /** Releases memory of adopt(). NULL: adopt() keeps nothing. No copy of it is under way. */
     void (*release)(struct tp_device *d, void *mem);
     /**
      * Whether an unregistered address belongs to the domain. Must be fast.

@@ -403,7 +403,8 @@ add_contents(struct making *m, const int *numbers, int count, const int *const *
     add_integer(m, order);
 }
 
-/* [bytes] of the whole array, which no part exceeds. @return false: that is no MPI_Aint */
+/* Computes the bytes of the whole array; no part is larger. @return false: more than MPI_Aint
+ * holds */
 static bool
 measure(const struct axis *axes, int dims, MPI_Aint extent, MPI_Aint *ret)
 {

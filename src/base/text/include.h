@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Include lines of OpenCL C, and names of files as compilers spell them. The client guesses
- * by them which files a build will read: the compiler on the server decides, and asks for
+ * from them which files a build will read: the compiler on the server decides, and asks for
  * what the guess missed.
  */
 #ifndef TELPHER_BASE_TEXT_INCLUDE_H
