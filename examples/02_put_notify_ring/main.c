@@ -58,7 +58,9 @@ main(void)
     }
     rank = telpher_context_rank(job);
     size = telpher_context_size(job);
+    /* [window] */
     must(telpher_win_create(job, in, sizeof(in), LIMIT, &win), "window");
+    /* [end of window] */
     /* [ring] */
     for (uint32_t round = 0; round < rounds; round++) {
         if (rank == 0) {

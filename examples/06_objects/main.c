@@ -180,12 +180,13 @@ compute_alone(double sum[2])
 static void
 run_rod(telpher_mdr_call *call)
 {
+    enum { CLASS = 0, DIMS = 1 }; /* the class that main() registers first */
     static const int32_t extent[] = {BLOCKS};
     telpher_mdr_target target = {.kind = TELPHER_MDR_TO_FUTURE};
     telpher_mdr_array rod;
     double sum[2], alone[2] = {0, 0};
     telpher_status status =
-        telpher_mdr_array_create(call->mdr, 0, 1, extent, NULL, 0, &rod);
+        telpher_mdr_array_create(call->mdr, CLASS, DIMS, extent, NULL, 0, &rod);
 
     if (status == TELPHER_OK) {
         status = telpher_mdr_future_create(call->mdr, &target.future);
