@@ -37,7 +37,7 @@ void become_program(char **argv) __attribute__((noreturn));
 const char *duration_text(char *dst, size_t cap, double ns);
 /** "512 B", "1.5 GiB": writes into @p dst, returns it. */
 const char *size_text(char *dst, size_t cap, uint64_t bytes);
-/** CLI_CALL of a time, into ns: seconds with fraction, "us", "ms", "s" or "m" behind. */
+/** CLI_CALL of a time, into ns: seconds with fraction, "us", "ms", "s" or "m" after it. */
 bool parse_duration(void *place, const char *text);
 
 /** A server list split into addresses. */

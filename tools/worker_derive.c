@@ -49,7 +49,7 @@ number(Dwarf_Die *die, unsigned attribute, Dwarf_Word otherwise)
     return value;
 }
 
-/* The type behind names and qualifiers. @return false for void */
+/* The type without names and qualifiers. @return false for void */
 static bool
 type_of(Dwarf_Die *die, Dwarf_Die *ret_type)
 {

@@ -17,6 +17,6 @@ smooth(int count, double factor)
     }
     MPI_Gather(part, count, MPI_DOUBLE, NULL, 0, MPI_DOUBLE, 0, parents);
     free(part);
-    return 0; /* anything else is an error that the program hears of */
+    return 0; /* anything else is an error that the program receives */
 }
 TELPHER_KERNEL(smooth, int, double)

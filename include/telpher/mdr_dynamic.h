@@ -67,8 +67,8 @@ TELPHER_CALL telpher_status telpher_mdr_sparse_create(telpher_mdr *mdr,
 
 /**
  * Inserts an element into a sparse array; its `create` runs with the parameters. If the caller is
- * an element of the same array, the new one takes part in its next reduction and hears the
- * broadcasts that it has not heard; otherwise in those that process 0 has not completed. Messages
+ * an element of the same array, the new one takes part in its next reduction and receives
+ * the broadcasts that the caller has not received; otherwise those that process 0 has not completed. Messages
  * for an index that has no element wait for it.
  * @param call  of the entry, or of the main function.
  * @param rank  process to be in, or TELPHER_MDR_ANY_PROCESS.

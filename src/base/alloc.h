@@ -38,7 +38,7 @@ void *tp_alloc_aligned(size_t align, size_t size, const char *what) TP_MUST_CHEC
 /** Gives a copy of @p text. */
 char *tp_strdup(const char *text, const char *what) TP_MUST_CHECK;
 
-/** Gives a copy of the @p len bytes at @p src with a 0 byte behind. */
+/** Gives a copy of the @p len bytes at @p src with a 0 byte appended. */
 char *tp_strndup(const char *src, size_t len, const char *what) TP_MUST_CHECK;
 
 /** Gives a copy of the @p len bytes at @p src. */

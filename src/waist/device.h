@@ -171,7 +171,7 @@ struct tp_device_maker {
                              struct tp_device **ret_device, struct tp_error *err);
 };
 
-/** All domains, NULL behind the last: defined by the artefact (src/builtin_mem.c). */
+/** All domains, NULL after the last: defined by the artefact (src/builtin_mem.c). */
 extern const struct tp_device_maker *const tp_builtin_devices[];
 
 /** First member of every domain. */

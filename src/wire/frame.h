@@ -29,7 +29,7 @@ enum {
     TP_WIRE_PEER_KEY_BYTES = 32, /**< key of a pair of servers */
     TP_WIRE_HEADER_BYTES = 24,
     TP_WIRE_SHORT_BYTES = 4, /**< short header */
-    TP_WIRE_SHORT_MAX = UINT16_MAX, /**< [bytes] body behind a short header */
+    TP_WIRE_SHORT_MAX = UINT16_MAX, /**< [bytes] body after a short header */
     TP_WIRE_TEXT_BYTES = 64,
     TP_WIRE_FRAME_MAX = 1 << 20, /**< [bytes] a frame, header included */
     TP_WIRE_INLINE_MAX =

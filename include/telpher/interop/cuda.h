@@ -10,12 +10,12 @@
  *   makes the default stream a value that is not NULL. Kernels launched after a transfer
  *   has completed see what it wrote.
  * - The stream is of the device's primary context, which the CUDA runtime uses.
- * - Telpher uses the primary context of each GPU that memory was met of, with streams of
+ * - Telpher uses the primary context of each GPU whose memory was used, with streams of
  *   its own, and leaves the thread's current context as it was.
  * - Which GPU telpher_mem_alloc() takes: by the rank's number on the machine, or as
  *   TELPHER_MAPPING says.
  * - Another process of the machine may have opened memory that took part in a transfer:
- *   free it after the transfers of both sides have completed, for example behind
+ *   free it after the transfers of both sides have completed, for example after
  *   telpher_barrier().
  */
 #ifndef TELPHER_INTEROP_CUDA_H

@@ -198,7 +198,7 @@ telpher_mpi_allgather(void *user, const void *mine, size_t len, void *all)
  * With TELPHER_TRANSPORTS=mpi the context's messages are MPI's, by a duplicate of @p comm:
  * then MPI must allow the context's thread to call it (MPI_THREAD_SERIALIZED if others do,
  * too), and the context ends before MPI_Finalize(). Its end waits up to 1 s for the other
- * ranks to hear of it in their progress; without that the duplicate stays until
+ * ranks to receive the news in their progress; without that the duplicate stays until
  * MPI_Finalize(). What happens when a rank dies is then up to MPI: usually the job ends.
  *
  * @param params  NULL = defaults; its bootstrap is not looked at.

@@ -184,7 +184,7 @@ dcuda_wait_notifications(dcuda_state &gst, int tag, int count)
 /* ---- 8-byte values ---- */
 
 /** log << "sum = " << sum << log.flush prints one line. A line has one number, at its end;
- *  what comes behind a number begins another line. */
+ *  text after a number begins another line. */
 class dcuda_log
 {
   public:

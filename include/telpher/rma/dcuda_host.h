@@ -102,7 +102,7 @@ dcuda_host_get_rank_info(dcuda_host_context_handle ctx, dcuda_rank_info *rank_in
     *rank_info = info;
 }
 
-/** @return what the kernel took [ms]. @p gpu_data goes to the GPU and comes back behind the
+/** @return what the kernel took [ms]. @p gpu_data goes to the GPU and comes back after the
  *  kernel; on processors there is one copy, the host's own. */
 inline double
 dcuda_host_run(dcuda_host_context_handle ctx, void *gpu_data = NULL,

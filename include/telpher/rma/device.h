@@ -117,17 +117,17 @@
  */
 #define telpher_rma_put(rma, win, rank, off, src, len)                                 \
     telpher_rma_put_(rma, win, rank, off, src, len, TELPHER_RMA_HERE)
-/** The same, and one notification of @p tag behind it. All that this rank put to that one
- *  before is there, too, when the notification is. */
+/** The same, then one notification of @p tag. All that this rank put to that one before has
+ *  arrived, too, when the notification arrives. */
 #define telpher_rma_put_notify(rma, win, rank, off, src, len, tag)                     \
     telpher_rma_put_notify_(rma, win, rank, off, src, len, tag, TELPHER_RMA_HERE)
 /** Stores 8 bytes, the uint64_t @p value, at @p off, which with the part's base makes a
  *  multiple of 8 (else TELPHER_ERR_INVALID), and notifies. There is no source to keep. */
 #define telpher_rma_put_value_notify(rma, win, rank, off, value, tag)                  \
     telpher_rma_put_value_notify_(rma, win, rank, off, value, tag, TELPHER_RMA_HERE)
-/** One notification of @p tag to @p rank of @p comm, behind all that this rank put there, and
- *  behind all that it read. Ranks of its device also see what it wrote by itself; those of
- *  others behind a flush only. */
+/** One notification of @p tag to @p rank of @p comm, after all that this rank put there and
+ *  all that it read. Ranks of its device then also see what it wrote by itself; ranks of other
+ *  devices see that only after a flush. */
 #define telpher_rma_notify(rma, comm, rank, tag)                                       \
     (TELPHER_RMA_CALL_(rma, notify)(rma, comm, rank, tag, TELPHER_RMA_HERE))
 /** The same to each of @p count @p ranks, in all lanes the same: on a GPU one fence is enough for

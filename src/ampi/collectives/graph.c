@@ -190,7 +190,7 @@ check_ranks(struct tp_ampi_comm *comm, int count, const int ranks[])
                       : tp_ampi_error(comm, MPI_ERR_ARG, "%d neighbours", count);
 }
 
-/* One side: neighbours and, if there are any, weights behind them. @return the next numbers */
+/* One side: neighbours and, if there are any, weights after them. @return the next numbers */
 static int *
 set_side(int *at, int count, const int ranks[], const int weights[], int **ret_ranks,
          int **ret_weights)

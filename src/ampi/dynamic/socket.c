@@ -20,7 +20,7 @@
 #include "base/text/hex.h"
 
 enum { SECRET_BYTES = 16, HOST_BYTES = 128, WAIT_MS = 1, BACKLOG = 16 };
-/* Time limit for a client to send the secret. The clients behind it wait meanwhile. */
+/* Time limit for a client to send the secret. The clients after it wait meanwhile. */
 #define SECRET_NS TP_CLOCK_S
 #define SCHEME "telpher:"
 

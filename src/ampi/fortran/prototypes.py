@@ -11,7 +11,7 @@ def read(folder):
 
 
 def parse_argument(words):
-    """Base type, name, and what stands behind the name: '' or '[]'."""
+    """Base type, name, and what stands after the name: '' or '[]'."""
     words = words.replace("const ", "").strip()
     match = re.fullmatch(r"(\w+(?:\s*\**)?)\s*(\w+)((?:\[\d*\])*)", words)
     if match is None:

@@ -332,7 +332,7 @@ tp_config_load_env(struct tp_config *config, char *const *environment,
 /* ---- files ---- */
 
 /*
- * Turns the text behind "=" into the value, in place: unquoted, or cut at a comment.
+ * Turns the text after "=" into the value, in place: unquoted, or cut at a comment.
  * Inside quotes a backslash makes the next character plain.
  */
 static telpher_status

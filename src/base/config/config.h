@@ -56,8 +56,7 @@ struct tp_config_entry {
     /** Bounds for numbers, sizes [bytes] and durations [ns]; both 0 = none. */
     int64_t min;
     int64_t max;
-    const char *const
-        *choices; /**< for tp_config_choice: words, NULL behind the last */
+    const char *const *choices; /**< for tp_config_choice: words, NULL after the last */
 };
 
 /**

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Growable byte buffer: append behind, consume in front. Consuming moves an offset;
- * bytes are moved only when room behind is needed and at least half of the buffer has
+ * Growable byte buffer: append at the end, consume at the front. Consuming moves an offset;
+ * bytes are moved only when room at the end is needed and at least half of the buffer has
  * been consumed, so each byte is moved a bounded number of times. For that the memory may
  * be twice the limit of the contents.
  *
@@ -46,7 +46,7 @@ tp_buf_len(const struct tp_buf *buf)
 }
 
 /**
- * Makes room for @p len bytes behind the contents and gives their address in *ret_tail;
+ * Makes room for @p len bytes after the contents and gives their address in *ret_tail;
  * fill them, then tp_buf_commit().
  *
  * @return TELPHER_OK
@@ -58,7 +58,7 @@ telpher_status tp_buf_reserve(struct tp_buf *buf, size_t len, uint8_t **ret_tail
 /** Adds the first @p len bytes of those reserved to the contents. */
 void tp_buf_commit(struct tp_buf *buf, size_t len);
 
-/** Copies @p len bytes behind the contents; statuses of tp_buf_reserve(). */
+/** Copies @p len bytes after the contents; statuses of tp_buf_reserve(). */
 telpher_status tp_buf_append(struct tp_buf *buf, const void *src, size_t len);
 
 /** Drops the first @p len bytes; @p len <= tp_buf_len(). */

@@ -25,7 +25,7 @@ struct walk {
     size_t next; /* word of the next instruction */
 };
 
-/* One instruction; words behind its count must not be asked for. */
+/* One instruction; words beyond its count must not be asked for. */
 struct instruction {
     const struct walk *walk;
     size_t at;

@@ -45,7 +45,7 @@ void tp_comm_block_fini(telpher_context *ctx);
 /** Where a request stands. */
 enum tp_comm_request_state {
     TP_COMM_REQUEST_FREE,
-    TP_COMM_REQUEST_QUEUED, /**< its header waits behind earlier ones to the same peer */
+    TP_COMM_REQUEST_QUEUED, /**< its header waits for earlier ones to the same peer */
     TP_COMM_REQUEST_READING, /**< the same, while its data comes out of a device */
     TP_COMM_REQUEST_RNDV, /**< RTS sent; the transport moves the data */
     TP_COMM_REQUEST_OFFERED, /**< RTS sent; waits for a fragment request or the result */

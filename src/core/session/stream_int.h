@@ -97,7 +97,7 @@ telpher_status tp_stream_fail(struct tp_stream *s, telpher_status status);
 /* ---- stream_keep.c ---- */
 
 /** Keeps a numbered frame, if the stream keeps frames: its body, and a reference to
- *  @p content behind it (may be NULL). Under tx_lock. */
+ *  @p content after it (may be NULL). Under tx_lock. */
 telpher_status tp_stream_keep_frame(struct tp_stream *s, const struct tp_wire_header *h,
                                     const void *body, size_t body_len,
                                     const struct tp_wire_data *content);

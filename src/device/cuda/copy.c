@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Copies of CUDA memory. Each kind has a stream, in order, so that only its oldest copy
- * needs to be looked at; an event behind every copy says whether it has ended.
+ * needs to be looked at; an event after each copy says whether it has ended.
  */
 #include "base/alloc.h"
 #include "base/trace/log.h"

@@ -53,7 +53,7 @@ say(int number, const void *at)
                                            : "memory",
                         at);
     }
-    len += snprintf(line + len, sizeof(line) - (size_t)len, ", behind %.300s\n",
+    len += snprintf(line + len, sizeof(line) - (size_t)len, ", after %.300s\n",
                     last != NULL ? last : "no call");
     if (write(STDERR_FILENO, line, (size_t)len) < 0) {
         return; /* without a file descriptor for the report */

@@ -28,7 +28,7 @@ enum {
 struct access {
     const char *text; /* place in the source, if a call did it; else code */
     const void *code;
-    const char *behind; /* the rank's last call before */
+    const char *last_call; /* of the rank before the access */
     uint32_t epoch;
     uint16_t rank, lane;
     uint8_t mask; /* of the 8 bytes */
@@ -231,8 +231,8 @@ print_code(FILE *out, const struct access *a)
     } else {
         fprintf(out, "%p", a->code);
     }
-    if (a->behind != NULL) {
-        fprintf(out, ", behind %s", a->behind);
+    if (a->last_call != NULL) {
+        fprintf(out, ", after %s", a->last_call);
     }
 }
 
@@ -422,7 +422,7 @@ telpher_rma_seen(const void *at, size_t len, int write, int atomic, const void *
         struct tp_rma_rank *rank = lane->rank;
         struct access new = {
             .code = code,
-            .behind = atomic_load_explicit(&rank->last, memory_order_relaxed),
+            .last_call = atomic_load_explicit(&rank->last, memory_order_relaxed),
             .epoch = clock_of(races, rank->index)[rank->index],
             .rank = (uint16_t)rank->index,
             .lane = (uint16_t)lane->api.lane,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Sends commands of ranks and control messages to other processes: one ordered message of
- * libtelpher each. Small data travels behind its command; large data is sent from where it
+ * libtelpher each. Small data travels after its command; large data is sent from where it
  * lies. Commands use the credits of their handler, so that what both sides keep is bounded;
  * a command without a credit waits with the rank that posts it. Control messages answer
  * commands or end a launch: they must not wait, and have no credits.

@@ -328,11 +328,11 @@ a_crash_says_where(void **state)
     assert_non_null(strstr(words, "has used up its stack of 131072 bytes"));
     crash(&writes_nowhere, SIGSEGV, words, sizeof(words));
     assert_non_null(strstr(words, "writes_nowhere: rank 1 lane "));
-    assert_non_null(strstr(words, "memory, at 0x40), behind "));
+    assert_non_null(strstr(words, "memory, at 0x40), after "));
     assert_non_null(strstr(words, "edges_test.c:"));
     crash(&aborts, SIGABRT, words, sizeof(words));
     assert_non_null(strstr(words, "aborts: rank 1 lane "));
-    assert_non_null(strstr(words, "aborts, behind "));
+    assert_non_null(strstr(words, "aborts, after "));
 }
 
 /* A GPU counts its lines in 32 bits, the host in 64. */

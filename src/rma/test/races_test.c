@@ -72,7 +72,7 @@ a_missing_barrier_is_found(void **state)
     (void)state;
     run(&kernel_no_barrier, 1, 1, TELPHER_OK, "");
     run(&kernel_no_barrier, 1, 2, TELPHER_ERR_RACE, " lane ");
-    run(&kernel_no_barrier, 3, 32, TELPHER_ERR_RACE, "behind ");
+    run(&kernel_no_barrier, 3, 32, TELPHER_ERR_RACE, "after ");
 }
 
 static void

@@ -185,7 +185,7 @@ copy_list(const struct iovec *iov, size_t skip, size_t len, uint8_t *dst)
     }
 }
 
-/* Encrypts bytes [skip, skip + len) of the list behind the header, then the type. */
+/* Encrypts bytes [skip, skip + len) of the list after the header, then the type. */
 static bool
 encrypt_record(struct tp_tls_half *h, const struct iovec *iov, size_t skip, size_t len,
                uint8_t type, uint8_t *dst)
