@@ -141,12 +141,16 @@ def table_line(row=None):
     return " ".join(cell(show(row[key]) if row else heading, width) for heading, key, width, show in COLUMNS)
 
 
+def plural(count, noun):
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
 def server_line(server):
     if server.error:
         return server.error
     share = sum(row["device_percent"] for row in server.sessions)
-    return (f"{server.path}: {server.devices} devices, {len(server.sessions)} sessions, device time {share:.0f} %, "
-            f"memory {size(sum(row['memory'] for row in server.sessions))}")
+    return (f"{server.path}: {plural(server.devices, 'device')}, {plural(len(server.sessions), 'session')}, "
+            f"device time {share:.0f} %, memory {size(sum(row['memory'] for row in server.sessions))}")
 
 
 class Screen:

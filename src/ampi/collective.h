@@ -15,7 +15,7 @@ struct tp_ampi_side {
         *displs; /**< in extents, or in bytes with types; NULL: one after the other */
     const MPI_Aint *addresses; /**< instead of displs: in bytes */
     const MPI_Datatype *types; /**< by rank; NULL: type */
-    int ranks; /**< length of the arrays, in a call that goes on after its return */
+    int ranks; /**< length of the arrays, in a non-blocking call */
 };
 
 struct tp_ampi_call {

@@ -19,7 +19,8 @@ int tp_ampi_root_tells(struct tp_ampi_comm *comm, int root, void *data, size_t l
 /** Leaders swap @p len bytes for @p their_len of the other's. Other ranks do nothing. */
 int tp_ampi_line_swap(const struct tp_ampi_line *line, const void *mine, size_t len,
                       void *theirs, size_t their_len);
-/** Gives the other group's bytes to all of this one, which has the same @p mine everywhere.
+/** Gives all ranks of this group the bytes of the other group. All ranks of a group pass the same
+ *  @p mine.
  *  @param ret  to be freed, also with an error */
 int tp_ampi_line_exchange(const struct tp_ampi_line *line, const void *mine, size_t len,
                           void **ret, size_t *ret_len);

@@ -43,7 +43,7 @@ struct tp_ampi_access_head {
 };
 _Static_assert(sizeof(struct tp_ampi_access_head) == 32, "data is aligned to 16");
 
-/** One member's part of a window, and this rank's dealings with it. */
+/** One member's part of a window, and the state of accesses between that member and this rank. */
 struct tp_ampi_part {
     uint64_t base, size; /**< address in its process, [bytes] */
     int32_t unit;

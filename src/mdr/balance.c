@@ -283,7 +283,7 @@ tp_mdr_loads_receive(telpher_mdr *mdr, struct tp_mdr_array_state *a,
                         loads[i].rank, mdr->size);
             return;
         }
-        /* one that came here by this answer may wait for the next already */
+        /* an element that this answer moved here may already wait for the next answer */
         if (e != NULL && e->sync == TP_MDR_REPORTED && e->syncs == m->header.moves) {
             settle(mdr, e, loads[i].rank);
         }

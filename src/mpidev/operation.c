@@ -73,7 +73,8 @@ tp_mpidev_op_unpack(struct tp_mpidev_op *op, size_t bytes, int count, MPI_Dataty
     return tp_mpidev_stage_host(&op->stages[1], bytes);
 }
 
-/* Unpacks a message, or has only what arrived written back. @return an error */
+/* Unpacks a message; without a datatype, shortens the copy to the device to the bytes that
+ * arrived. @return an error */
 static int
 take_received(struct tp_mpidev_op *op)
 {

@@ -264,7 +264,8 @@ struct found {
     bool lb, ub, element;
 };
 
-/* Those of blocks whose program has set them win: MPI-3.1, 4.1.6. */
+/* Adds the bound of a block. A bound that the program has set (@p is_set) replaces those that were
+ * computed, and computed ones do not change it: MPI-3.1, 4.1.6. */
 static void
 add_bound(MPI_Aint *bound, bool *set, bool *found, MPI_Aint value, bool is_set,
           bool lower)

@@ -62,7 +62,8 @@ tp_ampi_copies_begin(const char *of_folder)
     received = incomplete = 0;
 }
 
-/* The first meeting: all have used what they found before. The second follows the messages. */
+/* Before the first meeting all processes have used the results of the last survey; at the second
+ * all have received the lists of the others. */
 const struct tp_mdr_found *
 tp_ampi_copies_survey(uint64_t below)
 {

@@ -62,9 +62,9 @@ void tp_ampi_quiet(void);
 /** Messages of other processes about it. */
 void tp_ampi_on_quiet(uint32_t process, const struct tp_ampi_envelope *env,
                       const void *data);
-/** All processes have called it. Makes progress while it waits. */
+/** Returns when all processes have called it. Makes progress while it waits. */
 void tp_ampi_quiet_meet(void);
-/** @return true if all processes say so. All call it. */
+/** @return true if @p mine is true in all processes, which all call it. */
 bool tp_ampi_quiet_agree(bool mine);
 /** Sends a message of a rank's move or of a checkpoint. */
 void tp_ampi_quiet_send(uint32_t process, enum tp_ampi_message_kind kind, uint32_t rank,

@@ -39,7 +39,7 @@ struct _cl_event {
     uint64_t transfer; /**< the transfer of its content, if parts > 0: a failed command
                                ends that sink or source too */
     uint32_t proxies; /**< mask of the sessions that have a user event of this id */
-    uint32_t forwarded; /**< those that hear of its end from the server itself */
+    uint32_t forwarded; /**< those that learn of its end from the server itself */
     bool has_content; /**< counted in session->contents */
     bool has_stamps;
     cl_ulong stamps[5]; /**< queued, submit, start, end, complete [ns] */

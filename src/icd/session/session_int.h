@@ -76,7 +76,8 @@ struct tp_icd_session {
     pthread_cond_t turn; /**< a frame arrived, or no thread reads any more */
     pthread_cond_t wanted; /**< the background thread should read */
     int kick; /**< eventfd that wakes the background thread */
-    _Atomic unsigned kicks; /**< number of kicks, for a reader that spins; written under
+    _Atomic unsigned
+        kicks; /**< number of wake-ups, for a reader that spins; written under
                                  the lock */
     bool has_background;
     unsigned users; /**< contexts that use it */

@@ -50,7 +50,8 @@ sleep_on(struct tp_icd_session *session)
 }
 
 /**
- * Polls the stream for a short time without sleeping, until the next kick.
+ * Polls the stream for a short time without sleeping; ends early if another thread wakes the
+ * reader.
  * @return AGAIN if nothing arrived, else as tp_stream_receive
  */
 static telpher_status

@@ -54,7 +54,7 @@ tp_offload_group_tell_lost(struct tp_offload_group *g)
 }
 
 void
-tp_offload_group_hear_lost(struct tp_offload_group *g)
+tp_offload_group_check_lost(struct tp_offload_group *g)
 {
     MPI_Status from;
     int found = 0;

@@ -75,7 +75,7 @@ tp_offload_send_progress(struct tp_offload_group *g)
 {
     telpher_status status = TELPHER_OK;
 
-    tp_offload_group_hear_lost(g);
+    tp_offload_group_check_lost(g);
     tp_offload_take_reports(g);
     if (g->is_sending) {
         return;

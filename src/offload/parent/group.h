@@ -49,7 +49,7 @@ struct tp_offload_group {
     uint64_t
         last; /**< with has_ended: the call that ended them, which this parent may not have made yet */
     bool lost_is_known; /**< the other parents know of the loss */
-    unsigned looks; /**< calls of tp_offload_group_hear_lost(), few of which probe */
+    unsigned looks; /**< calls of tp_offload_group_check_lost(), few of which probe */
     int64_t said[TP_OFFLOAD_AGREED_COUNT],
         agreed[TP_OFFLOAD_AGREED_COUNT]; /**< state of an agreement of the parents
                                         *  (agreement.c) */
@@ -164,7 +164,7 @@ telpher_status tp_offload_group_agree(struct tp_offload_group *group,
 void tp_offload_agree(MPI_Comm comm);
 /** With the lock held: reports the loss of the workers to the other parents, once. */
 void tp_offload_group_tell_lost(struct tp_offload_group *group);
-/** With the lock held: true if another parent has reported the loss. Polls rarely. */
-void tp_offload_group_hear_lost(struct tp_offload_group *group);
+/** With the lock held: marks the workers lost if another parent has reported it. Few calls poll. */
+void tp_offload_group_check_lost(struct tp_offload_group *group);
 
 #endif

@@ -231,8 +231,8 @@ reads_round(telpher_rma *rma, struct litmus *t, telpher_rma_win win, uint32_t ot
     }
 }
 
-/* A small put of the first half's; behind a flush who put it reads it back. The others write
- * to their memory meanwhile, so that much is on the way there. */
+/* Each rank of the first half puts a few bytes, flushes, and reads them back. The others write to
+ * their own memory meanwhile, so that many writes are under way there. */
 TELPHER_RMA_FN static void
 flushed_round(telpher_rma *rma, struct litmus *t, telpher_rma_win win, uint32_t other,
               uint32_t round)
@@ -259,7 +259,7 @@ flushed_round(telpher_rma *rma, struct litmus *t, telpher_rma_win win, uint32_t 
     telpher_rma_wait(rma, 5, 1);
 }
 
-/* Rank i plays with rank i + half, all pairs at once. */
+/* Rank i exchanges data with rank i + half, all pairs at once. */
 TELPHER_RMA_KERNEL(kernel_litmus)
 {
     struct litmus *t = (struct litmus *)telpher_rma_data(rma);
