@@ -153,7 +153,7 @@ command_devices(int argc, char **argv)
         CLI_TEXT('s', "servers", "LIST", "servers, with commas between", &servers),
         CLI_FLAG('v', "verbose",
                  "memory, units, versions, shared virtual memory as well; of several\n"
-                 "servers, what content takes between each two",
+                 "servers, how content passes between each two",
                  &verbose),
         CLI_CALL('t', "timeout", "TIME", "how long to wait for each server (2s)",
                  &timeout_ns, parse_duration),

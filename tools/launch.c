@@ -111,7 +111,7 @@ parse_options(int argc, char **argv, struct launch_options *o)
         CLI_TEXT(0, "root-host", "NAME",
                  "how other hosts reach this one; else its host name", &o->root_host),
         CLI_CALL(0, "timeout", "TIME",
-                 "for all ranks to connect: 30s, 500ms; else\n"
+                 "time for all ranks to connect: 30s, 500ms; else\n"
                  "TELPHER_START_TIMEOUT, or 60s",
                  &o->timeout_ns, parse_duration),
         CLI_TEXT(0, "transports", "LIST", "how ranks reach each other: shm, ucx, tcp",
@@ -128,7 +128,7 @@ parse_options(int argc, char **argv, struct launch_options *o)
                 "on the hosts left, at most N times; objects go on from their\n"
                 "last checkpoint",
                 &o->restarts, 0, 1000000),
-        CLI_TEXT(0, "wdir", "FOLDER", "where the program runs; else here",
+        CLI_TEXT(0, "wdir", "FOLDER", "working folder of the program; else this one",
                  &o->parts[0].folder),
         CLI_FLAG(0, "shrink", "start again without the ranks that ended", &o->shrink),
         CLI_RUNS_PROGRAM,

@@ -15,7 +15,7 @@ static const struct {
     {"cluster", command_script, "run a program on the devices of an allocation"},
     {"devices", command_devices, "list the devices of servers"},
     {"info", command_info, "show what is installed, found and set"},
-    {"ping", command_ping, "measure the way to a server"},
+    {"ping", command_ping, "measure round trip and bandwidth to a server"},
     {"sessions", command_sessions, "list the sessions of this machine's server"},
     {"top", command_script, "watch the sessions of servers"},
     {"trace", command_script, "join traces of programs and servers"},

@@ -17,7 +17,7 @@ struct ping_options {
 
 static const char usage[] =
     "usage: telpher ping [OPTION]... HOST[:PORT]\n\n"
-    "Measures the round trip to a server's daemon, the bandwidth of the way, "
+    "Measures the round trip to a server's daemon, the bandwidth, "
     "and how\n"
     "far its clock is from ours.\n\n";
 
@@ -154,8 +154,8 @@ command_ping(int argc, char **argv)
         CLI_INT('c', "count", "N", "round trips (10)", &o.count, 1, COUNT_MAX),
         CLI_CALL('i', "interval", "TIME", "pause between them (200ms)", &o.interval_ns,
                  parse_duration),
-        CLI_INT('S', "size", "BYTES", "that each carries, up to 524288 (4)", &o.size, 0,
-                TELPHER_PING_MAX_BYTES),
+        CLI_INT('S', "size", "BYTES", "bytes of each round trip, up to 524288 (4)",
+                &o.size, 0, TELPHER_PING_MAX_BYTES),
         CLI_FLAG('q', "quiet", "the summary only", &o.quiet),
         CLI_CALL('t', "timeout", "TIME", "how long to wait for an answer (2s)",
                  &o.timeout_ns, parse_duration),

@@ -47,7 +47,7 @@ parse_options(int argc, char **argv, struct run_options *o)
                  &o->keep_native),
         CLI_TEXT(0, "trace", "FILE",
                  "write every frame into FILE (Chrome trace; %p = process)", &o->trace),
-        CLI_TEXT(0, "log", "SPEC", "what to say: error, warn, info, debug; icd:debug",
+        CLI_TEXT(0, "log", "SPEC", "log level: error, warn, info, debug; icd:debug",
                  &o->log),
         CLI_RUNS_PROGRAM,
     };
