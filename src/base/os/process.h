@@ -40,7 +40,7 @@ bool tp_process_fence_all(void);
  *  namespace). A record of zeros, from an unreadable /proc, matches none. */
 bool tp_process_is_near(const struct tp_process *a, const struct tp_process *b);
 
-/** True if they are near, of one user, and with the same rights. */
+/** True if they are near (tp_process_is_near()), of one user, and with the same rights. */
 bool tp_process_is_like(const struct tp_process *a, const struct tp_process *b);
 
 /**

@@ -107,7 +107,8 @@ sim_alloc(struct tp_device *d, uint64_t bytes, struct tp_device_memory *ret)
     return status == TELPHER_OK ? adopt(d, file, ret) : status;
 }
 
-/* Copies under way keep it, as drivers do: those that a dead rank left end by themselves. */
+/* Drops a use of the memory. Copies under way are users, as with drivers, because the copies of a
+ * dead rank still run to their end. */
 static void
 release(struct memory *m)
 {

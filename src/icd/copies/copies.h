@@ -39,9 +39,9 @@ bool tp_icd_copies_on_reply(struct tp_icd_session *session, uint64_t id,
 void tp_icd_copies_on_printf(struct tp_icd_session *session);
 /** Handles FAILED of a session. */
 void tp_icd_copies_on_failed(struct tp_icd_session *session);
-/** All content of a sink is there. @return true: its done() is called later */
+/** Handles the arrival of all content of a sink. @return true: its done() is called later */
 bool tp_icd_copies_keep_sink(struct tp_icd_session *session, struct tp_icd_sink *sink);
-/** All content of a source is sent. @return true: its done() is called later */
+/** Handles the end of a source: all content is sent. @return true: its done() is called later */
 bool tp_icd_copies_keep_source(struct tp_icd_session *session,
                                struct tp_icd_source *source);
 /** True if a new source, or one whose content becomes ready now, must not be sent yet. */

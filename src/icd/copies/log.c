@@ -356,7 +356,7 @@ tp_icd_copies_are_full(const struct tp_icd_session *session)
 {
     const struct tp_icd_copies *c = session->copies;
 
-    /* else a commit may need something that the program does later */
+    /* if user events are unset, a commit may wait for the program, so the program must go on */
     return c != NULL && c->log_bytes > LOG_MAX && tp_map_count(&c->commands) != 0 &&
            tp_map_count(&c->unset) == 0;
 }

@@ -347,7 +347,7 @@ const char *
 tp_copies_keep_object(struct tp_icd_copies *c, uint16_t type, const void *msg,
                       int32_t status)
 {
-    /* all that expect an answer begin with their id, and then have the program's */
+    /* frames of these types begin with the object's id; requests have their own id before it */
     const uint64_t *id = (const uint64_t *)msg + tp_copies_is_request(type);
     bool ok = true;
 

@@ -282,7 +282,7 @@ gate_passed(cl_event native, cl_int status, void *arg)
     await_gate(arg, mv, gate);
 }
 
-/* The move in the list that was made first after @p made, held; NULL: none. */
+/* The oldest move in the list that is younger than @p made, held; NULL: none. */
 static struct move *
 next_waiting(struct tp_exec *x, uint64_t made, cl_event *ret_gate)
 {

@@ -90,8 +90,8 @@ struct partition {
 };
 
 /*
- * The driver's list of what the message says; not every driver looks at each number, so
- * none is above the device's compute units. @return 0 or the CL error
+ * Makes the driver's list of properties from the message. Some drivers do not check the numbers, so
+ * numbers above the device's compute units are refused. @return 0 or the CL error
  */
 static int32_t
 take_properties(struct partition *p)

@@ -40,8 +40,8 @@ struct tp_exec_peer {
     struct tp_cond changed; /**< step has changed; with lock */
     struct tp_map events; /**< id → struct end, see peer_event.c; lock */
     size_t early; /**< of them: ends that arrived before their PEER_EVENT; lock */
-    struct tp_exec_export *export; /**< held; whose holder of a token the other side is;
-                                        NULL: another server of the client */
+    struct tp_exec_export *export; /**< held; the other side has the token of this
+                                        export; NULL: it is another server of the client */
     _Atomic unsigned operations; /**< under way on the export */
 };
 
