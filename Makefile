@@ -61,7 +61,7 @@ check-valgrind: build ## leaks and bad reads in our own programs, by valgrind
 	$(call bootstrap,tools)
 	@scripts/check/valgrind build/dev
 
-check-apps: build ## strangers' OpenCL programs through Telpher
+check-apps: build ## OpenCL programs of other authors through Telpher
 	$(call bootstrap,apps)
 	@scripts/check/apps build/dev
 
@@ -78,7 +78,7 @@ check-random: build ## 20,000 random OpenCL programs on 1 to 4 servers, compared
 check-random-drivers: build ## 200 random OpenCL programs with each OpenCL driver of this machine
 	@RANDOM_PROGRAMS=200 scripts/check/drivers build/dev
 
-check-cross: build ## the client for 64-bit Arm, emulated, against a server of this machine
+check-cross: build ## build the client for 64-bit Arm, and run it, emulated, against a server of this machine
 	$(call bootstrap,cross)
 	@scripts/check/cross build/dev
 
@@ -101,7 +101,7 @@ fuzz-pack: ## a folder of fuzz targets that run on machines without a compiler
 check-includes: ## no include goes up a layer
 	@scripts/check/includes
 
-format: ## put all C files in the house's form
+format: ## format all C files
 	@scripts/check/format --fix
 
 tidy: build ## clang-tidy over the sources
