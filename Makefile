@@ -98,7 +98,7 @@ fuzz-pack: ## a folder of fuzz targets that run on machines without a compiler
 	@$(call build,fuzz)
 	@scripts/fuzz-pack build/fuzz build/fuzz-pack
 
-check-includes: ## no include goes up a layer
+check-includes: ## no include goes up a layer, no rooms form a circle
 	@scripts/check/includes
 
 format: ## format all C files

@@ -44,7 +44,7 @@ typedef int dcuda_comm;
 typedef telpher_rma_win dcuda_win;
 #define DCUDA_WIN_NONE TELPHER_RMA_WIN_NONE
 
-#include <telpher/rma/detail/dcuda_language.h>
+#include <telpher/rma/dcuda_language.h>
 
 /* ---- begin, end, rank ---- */
 

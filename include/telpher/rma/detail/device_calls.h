@@ -3,7 +3,11 @@
 #ifndef TELPHER_RMA_DETAIL_DEVICE_CALLS_H
 #define TELPHER_RMA_DETAIL_DEVICE_CALLS_H
 
-#include <telpher/rma/device.h>
+#if defined(__CUDACC__)
+#include <telpher/rma/detail/device_cuda.h>
+#else
+#include <telpher/rma/detail/device_cpu.h>
+#endif
 
 /* ---- the calls with many arguments ---- */
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* CUDA's keywords and built-in variables for kernels that a host compiler compiles; part of
  * rma/dcuda_device.cu.h, which declares dcuda_state. */
-#ifndef TELPHER_RMA_DETAIL_DCUDA_LANGUAGE_H
-#define TELPHER_RMA_DETAIL_DCUDA_LANGUAGE_H
+#ifndef TELPHER_RMA_DCUDA_LANGUAGE_H
+#define TELPHER_RMA_DCUDA_LANGUAGE_H
 
 #include <telpher/rma/device.h>
 #include <telpher/rma/host.h>
