@@ -58,10 +58,11 @@ extern "Python" void add_address(void *, const char *);
 extern "Python" void add_setting(void *, const telpher_config_info *);
 typedef struct { telpher_mdr *mdr; telpher_mdr_array array; telpher_mdr_index index; } mdr_where;
 telpher_status mdr_send(const mdr_where *to, uint32_t entry, const char *params, size_t params_len);
-telpher_status mdr_send_array(const mdr_where *to, const char *name, uint32_t sequence, const char *description,
-                              size_t description_len, void *data, size_t len, int kind, uintptr_t number);
-telpher_status mdr_send_inline(const mdr_where *to, const char *name, uint32_t sequence, const char *description,
-                               size_t description_len, const void *data, size_t len);
+typedef struct { mdr_where to; char name[...]; uint32_t sequence; ...; } mdr_out;
+typedef struct { int kind; size_t len; char text[]; } mdr_description;
+int64_t mdr_send_array(mdr_out *out, const mdr_description *what, void *data, size_t len);
+telpher_status mdr_send_inline(mdr_out *out, const mdr_description *what, const void *data, size_t len);
+uint64_t mdr_number(void);
 #define INLINE_MAX ...
 typedef struct mdr_posted { uint64_t end; int landed, waits; unsigned char head[...]; ...; } mdr_posted;
 typedef struct { uint64_t number; mdr_posted *posted; } mdr_object;
@@ -160,7 +161,24 @@ static int64_t request_wait(int64_t request, uint64_t ns)
 
 enum { GROUP_START = 0, GROUP_QUIET_DONE = 1 };
 
+/* of constants.py; CHANNEL_HEAD */
+enum { CHANNEL_ENTRY = 1, LONE_BUFFER = 0x41, LONE_INLINE = 0x60, HEAD_BYTES = 28, NAME_BYTES = 24 };
+
 typedef struct { telpher_mdr *mdr; telpher_mdr_array array; telpher_mdr_index index; } mdr_where;
+
+/* The sending end of a channel. */
+typedef struct {
+    mdr_where to;
+    char name[NAME_BYTES];
+    uint32_t sequence; /* of the next message */
+} mdr_out;
+
+/* How Python describes arrays of a type and shape. */
+typedef struct {
+    int kind; /* of memory */
+    size_t len;
+    char text[];
+} mdr_description;
 
 /* Each argument and each member costs Python about 0.1 us, so small messages have few. */
 static telpher_status mdr_send(const mdr_where *to, uint32_t entry, const char *params, size_t params_len)
@@ -170,13 +188,26 @@ static telpher_status mdr_send(const mdr_where *to, uint32_t entry, const char *
 
 static void mdr_sent(void *, telpher_status, size_t);
 
-/* Numbers of buffers that have been sent, which Python takes between turns. */
-typedef struct { uintptr_t numbers[256]; unsigned count; } mdr_done_list;
+/* Names what is sent: Python keeps it until it has been sent. */
+static uint64_t mdr_number(void)
+{
+    static uint64_t last;
+
+    return ++last;
+}
+
+/* Numbers of what has been sent, which Python takes between turns. */
+enum { DONE_MAX = 256 };
+typedef struct { uintptr_t numbers[DONE_MAX]; unsigned count; } mdr_done_list;
 static mdr_done_list mdr_done;
+
+static uintptr_t sending; /* what mdr_send_array() sends; 0: it has been sent, and Python need not keep it */
 
 static void note_sent(void *user, telpher_status status, size_t len)
 {
-    if (mdr_done.count < sizeof(mdr_done.numbers) / sizeof(mdr_done.numbers[0])) {
+    if ((uintptr_t)user == sending) {
+        sending = 0;
+    } else if (mdr_done.count < DONE_MAX) {
         mdr_done.numbers[mdr_done.count++] = (uintptr_t)user;
     } else {
         mdr_sent(user, status, len);
@@ -188,74 +219,91 @@ static void mdr_channel(telpher_mdr_call *, uint64_t, const char *, size_t);
 static void mdr_place(telpher_mdr_call *, uint64_t, const char *, size_t);
 static void mdr_landed(uint64_t);
 
-/* of constants.py; CHANNEL_HEAD */
-enum { CHANNEL_ENTRY = 1, LONE_BUFFER = 0x41, LONE_INLINE = 0x60, HEAD_BYTES = 28, NAME_BYTES = 24 };
-
 #define INLINE_MAX 8192 /* [bytes] of the description and the content of a message with LONE_INLINE */
 
-static void write_head(unsigned char *at, const char *name, uint32_t sequence)
+static void write_head(unsigned char *at, const mdr_out *out)
 {
-    memcpy(at, name, NAME_BYTES);
-    memcpy(at + NAME_BYTES, &sequence, sizeof(sequence));
+    memcpy(at, out->name, NAME_BYTES);
+    memcpy(at + NAME_BYTES, &out->sequence, sizeof(out->sequence));
 }
 
-/* A receiver that waits asks for a large message within a microsecond: the data leaves before Python goes on, not after.
- * A message that comes meanwhile may be early, before its receive names memory. Then sends do not wait for a while. */
-enum { LARGE = 1 << 16, ASKED_POLLS = 20, POLLS = 1000, HURRIED = 1024 };
+static uint64_t now_ns(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* A receiver that waits sends its CTS within half a microsecond: the data leaves before Python goes on, not after. A
+ * message that arrives meanwhile may be early, before its receive names memory. Then sends do not wait for a while. */
+enum { LARGE = 1 << 16, CTS_NS = 1500, PUSH_NS = 200000, HURRIED = 1024 };
 static unsigned hurried; /* sends that do not wait, since a message came before its receive */
 
 static void push_data(telpher_mdr *mdr)
 {
-    const unsigned sent = mdr_done.count;
+    uint64_t end = now_ns() + CTS_NS;
+    int begun = 0;
 
     if (hurried != 0) {
         hurried--;
         return;
     }
-    for (int i = 0, begun = 0; i < (begun ? POLLS : ASKED_POLLS) && mdr_done.count == sent; i++) {
-        begun |= telpher_progress(telpher_mdr_context(mdr)) != 0;
-    }
+    do {
+        if (telpher_progress(telpher_mdr_context(mdr)) != 0 && !begun) {
+            begun = 1;
+            end += PUSH_NS;
+        }
+    } while (sending != 0 && now_ns() < end);
 }
 
-/* A message of a channel that is one array; its number is in mdr_done when it has been sent. */
-static telpher_status mdr_send_array(const mdr_where *to, const char *name, uint32_t sequence, const char *description,
-                                     size_t description_len, void *data, size_t len, int kind, uintptr_t number)
+/* A message of a channel that is one array. @return a number below 0: the error; 0: it has been sent, or the number of what
+ * Python keeps until mdr_done has it */
+static int64_t mdr_send_array(mdr_out *out, const mdr_description *what, void *data, size_t len)
 {
     const telpher_msg_buffer buffer = {.data = data, .len = len};
+    const uint64_t number = mdr_number(), outer = sending; /* of a send that runs below: of a destructor, for example */
     const telpher_xfer_params xfer = {.struct_size = sizeof(xfer), .on_done = note_sent, .user = (void *)number};
     unsigned char params[2 + HEAD_BYTES + INLINE_MAX];
     telpher_status status;
+    int64_t left;
 
-    if (description_len > INLINE_MAX) {
+    if (what->len > INLINE_MAX) {
         return TELPHER_ERR_RANGE;
     }
     params[0] = LONE_BUFFER;
-    params[1] = (unsigned char)kind;
-    write_head(params + 2, name, sequence);
-    memcpy(params + 2 + HEAD_BYTES, description, description_len);
-    status = telpher_mdr_invoke(to->mdr, &to->array, to->index, CHANNEL_ENTRY, params, 2 + HEAD_BYTES + description_len,
-                                &buffer, 1, &xfer);
-    if (status == TELPHER_OK && len >= LARGE) {
-        push_data(to->mdr);
+    params[1] = (unsigned char)what->kind;
+    write_head(params + 2, out);
+    memcpy(params + 2 + HEAD_BYTES, what->text, what->len);
+    sending = number;
+    status = telpher_mdr_invoke(out->to.mdr, &out->to.array, out->to.index, CHANNEL_ENTRY, params,
+                                2 + HEAD_BYTES + what->len, &buffer, 1, &xfer);
+    out->sequence += status == TELPHER_OK;
+    if (status == TELPHER_OK && len >= LARGE && sending != 0) {
+        push_data(out->to.mdr);
     }
-    return status;
+    left = (int64_t)sending;
+    sending = outer;
+    return status == TELPHER_OK ? left : status;
 }
 
 /* A message of a channel that is one small array: its content is after its description, whose length is before it. */
-static telpher_status mdr_send_inline(const mdr_where *to, const char *name, uint32_t sequence, const char *description,
-                                      size_t description_len, const void *data, size_t len)
+static telpher_status mdr_send_inline(mdr_out *out, const mdr_description *what, const void *data, size_t len)
 {
     unsigned char params[3 + HEAD_BYTES + INLINE_MAX];
     unsigned char *at = params + 1 + HEAD_BYTES;
+    telpher_status status;
 
     params[0] = LONE_INLINE;
-    write_head(params + 1, name, sequence);
-    at[0] = description_len & 0xff;
-    at[1] = (unsigned char)(description_len >> 8);
-    memcpy(at + 2, description, description_len);
-    memcpy(at + 2 + description_len, data, len);
-    return telpher_mdr_invoke(to->mdr, &to->array, to->index, CHANNEL_ENTRY, params,
-                              3 + HEAD_BYTES + description_len + len, NULL, 0, NULL);
+    write_head(params + 1, out);
+    at[0] = what->len & 0xff;
+    at[1] = (unsigned char)(what->len >> 8);
+    memcpy(at + 2, what->text, what->len);
+    memcpy(at + 2 + what->len, data, len);
+    status = telpher_mdr_invoke(out->to.mdr, &out->to.array, out->to.index, CHANNEL_ENTRY, params,
+                                3 + HEAD_BYTES + what->len + len, NULL, 0, NULL);
+    out->sequence += status == TELPHER_OK;
+    return status;
 }
 
 /* A receive into one buffer. Its message needs Python only if a method is suspended until it has landed. */
@@ -431,14 +479,6 @@ static void mdr_main(telpher_mdr_call *call)
 }
 
 #define WAIT_NS UINT64_C(100000000) /* at most: as the scheduler does */
-
-static uint64_t now_ns(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
 
 #define TURNS_NS UINT64_C(1000000) /* Python handles signals afterwards */
 

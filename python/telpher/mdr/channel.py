@@ -8,7 +8,7 @@ from .constants import CHANNEL, CHANNEL_HEAD, CHANNEL_NAME, IS_ARGUMENT
 from .proxy import Proxy, index_at, index_tuple, send_rows
 from .runtime import charm
 from .waiting import wait_for
-from .wire import HOST_ARRAY, IN_BAND, IS_NUMPY, Arrived, array_of, encode, is_memory, like, new_like
+from .wire import HOST_ARRAY, IN_BAND, IS_NUMPY, Arrived, array_of, described, encode, is_memory, like, new_like
 
 if TYPE_CHECKING:
     from .chare import Chare
@@ -30,24 +30,27 @@ class Channel:
     def __init__(self, chare: "Chare", remote: Proxy, local: Any = None):
         if remote._index is None:
             raise ValueError("the other end of a channel is an element: proxy[index]")
-        self.remote, self._place = remote, remote._place()
+        self.remote = remote
         peer = remote._raw.id, *_raw_index(remote._index, remote._raw)
         number = chare._telpher_opened.get(peer, 0)  # the nth of one end is joined with the nth of the other
         chare._telpher_opened[peer] = number + 1
         name = CHANNEL_HEAD.pack(*peer, number, 0)[:CHANNEL_NAME]
         self._end = _end_of(chare, name)
-        self._name = CHANNEL_HEAD.pack(chare.thisProxy._raw.id, *_raw_index(chare.thisIndex, chare.thisProxy._raw), number,
-                                       0)[:CHANNEL_NAME]
-        self._sent = 0
-        self._dtype = self._shape = self._description = None  # of the last array
+        name = CHANNEL_HEAD.pack(chare.thisProxy._raw.id, *_raw_index(chare.thisIndex, chare.thisProxy._raw), number, 0)
+        self._make_out(name[:CHANNEL_NAME], 0)
+
+    def _make_out(self, name, sequence):
+        self._out = out = ffi.new("mdr_out *")
+        out.to, out.sequence = self.remote._place()[0], sequence
+        ffi.memmove(out.name, name, CHANNEL_NAME)
+        self._dtype = self._shape = self._described = None  # of the last array
 
     def __getstate__(self):
-        return self.remote, self._name, self._end, self._sent
+        return self.remote, bytes(ffi.buffer(self._out.name)), self._end, self._out.sequence
 
     def __setstate__(self, state):
-        self.remote, self._name, self._end, self._sent = state
-        self._place = self.remote._place()
-        self._dtype = self._shape = self._description = None
+        self.remote, name, self._end, sequence = state
+        self._make_out(name, sequence)
 
     def send(self, *values: Any, gpu_src_ptrs: Numbers = None, gpu_src_sizes: Numbers = None) -> None:
         """Starts to send values: numbers, arrays, device memory, any that can be pickled.
@@ -58,36 +61,34 @@ class Channel:
             self._send_values(values, _pairs(gpu_src_ptrs, gpu_src_sizes))
         elif len(values) != 1 or not self._send_array(values[0]):
             self._send_values(values)
-        self._sent = (self._sent + 1) & _MASK
 
     def _send_array(self, value):
         """Sends a message of one array, without pickling. @return False: @value is none"""
         if IS_NUMPY[type(value)] and value.dtype is self._dtype and value.shape == self._shape and value.flags.c_contiguous:
             pointer = keep = ffi.from_buffer(value)
-            description, size, kind = self._description, len(pointer), HOST_ARRAY
+            description, size, kind = self._described, len(pointer), HOST_ARRAY
         else:
             row = array_of(value)
             if row is None:
                 return False
-            description, pointer, size, kind, keep = row
+            text, pointer, size, kind, keep = row
+            description = described(text, kind)
             if IS_NUMPY[type(value)]:
-                self._dtype, self._shape, self._description = value.dtype, value.shape, description
-        length = len(description)
-        if size < IN_BAND and kind == HOST_ARRAY and length + size <= charm._inline_max:
-            charm._sent(lib.mdr_send_inline, self._place, self._name, self._sent, description, length, pointer, size)
+                self._dtype, self._shape, self._described = value.dtype, value.shape, description
+        if size < IN_BAND and kind == HOST_ARRAY and description.len + size <= charm._inline_max:
+            charm._sent(lib.mdr_send_inline, self._out, description, pointer, size)
             return True
-        number = charm._keep_number(keep)
-        try:
-            charm._sent(lib.mdr_send_array, self._place, self._name, self._sent, description, length, pointer, size, kind,
-                        number)
-        except BaseException:
-            charm._sending.pop(number, None)
-            raise
+        number = charm._sent(lib.mdr_send_array, self._out, description, pointer, size)
+        if number:
+            charm._sending[number] = keep
         return True
 
     def _send_values(self, values, pairs=()):
         data, rows = encode(values, arrays=True, addresses=pairs)
-        send_rows(self._place, CHANNEL, self._name + self._sent.to_bytes(4, "little"), data, rows)
+        out = self._out
+        head = ffi.buffer(out.name)[:] + out.sequence.to_bytes(4, "little")
+        out.sequence = (out.sequence + 1) & _MASK  # before: another method may send while this one is held back
+        send_rows(self.remote._place(), CHANNEL, head, data, rows)
 
     def post(self, *buffers: Any, post_buf_addresses: Numbers = None, post_buf_sizes: Numbers = None) -> None:
         """Names the buffers of the next receive that has none, before it is called: recv() then takes no argument.

@@ -46,8 +46,7 @@ class _Runtime:
 
     def _reset(self):
         self._objects, self._futures, self._sending = {}, {}, {}
-        self._future_numbers, self._keep_numbers, self._object_numbers, self._end_numbers = (
-            itertools.count(1) for _ in range(4))
+        self._future_numbers, self._object_numbers, self._end_numbers = (itertools.count(1) for _ in range(3))
         self._ends = {}  # of channels that receive into buffers
         self._landing = self._reducers = self._making = None
         self._manager, self._failure, self._main, self._queue = None, None, None, deque()
@@ -236,7 +235,7 @@ class _Runtime:
 
     def _sent(self, call, *args):
         """Calls what sends. While too many messages wait, some are received and sent first; a @coro method lets
-        other methods run as well, which cannot run below methods of other kinds."""
+        other methods run as well, which cannot run below methods of other kinds. @return what @call gave"""
         status = call(*args)
         while status == AGAIN:
             self._turn_status = lib.telpher_mdr_turn(self._raw)
@@ -246,23 +245,19 @@ class _Runtime:
             status = call(*args)
         if status < 0:
             self._check(status)
+        return status
 
     def _manager_bytes(self):
         return ffi.buffer(ffi.addressof(self._manager))
 
     def _keep(self, what):
         """Transfer options that release @what when its memory may be reused."""
-        number = self._keep_number(what)
+        number = lib.mdr_number()
+        self._sending[number] = what
         xfer = ffi.new("telpher_xfer_params *")
         xfer.struct_size = ffi.sizeof("telpher_xfer_params")
         xfer.on_done, xfer.user = lib.mdr_sent, ffi.cast("void *", number)
         return xfer
-
-    def _keep_number(self, what):
-        """Keeps @what until mdr_sent() is called with the number."""
-        number = next(self._keep_numbers)
-        self._sending[number] = what
-        return number
 
     def _forget_sent(self, done):
         for i in range(done.count):

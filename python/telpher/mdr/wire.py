@@ -40,6 +40,19 @@ def _describe(array):
     return description
 
 
+_described = {}  # (description, kind of memory): the same for C
+
+
+def described(text, kind):
+    """A description for C."""
+    copy = _described.get((text, kind))
+    if copy is None:
+        if len(_described) == DESCRIPTIONS:
+            _described.clear()
+        copy = _described[text, kind] = ffi.new("mdr_description *", (kind, len(text), text))
+    return copy
+
+
 _NUMBERS = "biufc"  # kinds of NumPy's types without fields
 _types = {}  # description: the class of NumPy arrays, shape and type of what it describes; the description in C; bytes
 
