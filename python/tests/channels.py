@@ -325,15 +325,13 @@ class End(Chare):
 
     @coro
     def wrong(self, done):
-        self._opened = data, back = self._open()
+        data, back = self._open()
         if self.thisIndex[0] == 0:
             for size in (100, 5000):
                 data.send(pattern(size, 1))
             data.send(pattern(5000, 1))
             data.send("no array")
             data.send(7)
-            expect(back.recv(), "now")
-            data.send(numpy.frombuffer(b"first", "u1"))
             expect(back.recv(), "done")
         else:
             for room, text in ((99, "100 bytes arrived for a buffer of 99"), (4999, "5000 bytes arrived"),
@@ -344,19 +342,58 @@ class End(Chare):
             must_raise(ValueError, "name a buffer", lambda: data.recv(bytearray(4), 5))
             must_raise(ValueError, "as many sizes", lambda: data.recv(post_buf_addresses=[1, 2], post_buf_sizes=[1]))
             expect(data.recv(), 7)
-            self.thisProxy[1].second(done)
-            expect(data.recv().tobytes(), b"first")
             data.post(bytearray(1))
             must_raise(ValueError, "named buffers already", lambda: data.recv(bytearray(1)))
             back.send("done")
         self.reduce(done)
 
     @coro
-    def second(self, _done):
-        """The other method's message does not go into the array of this one."""
+    def several(self, done):
+        """Methods of one object that receive from one channel get a message each, in the order of their calls."""
+        self._opened = data, back = self._open()
+        for _ in range(3):
+            if self.thisIndex[0] == 0:
+                expect(back.recv(), "ready")
+                for i in range(8):
+                    data.send(numpy.full(5000, i, "u1"))
+                continue
+            methods = "new", "watched", "into", "new_async", "into", "new", "into_async", "late"
+            calls = [getattr(self.thisProxy[1], name)(ret=True) for name in methods]
+            expect(calls.pop(1).get(), 7)
+            expect([one.get() for one in calls], list(range(7)))
+        self.reduce(done)
+
+    @coro
+    def new(self):
+        return int(self._opened[0].recv()[0])
+
+    @coro
+    def into(self):
+        mine = numpy.zeros(5000, "u1")
+        expect(self._opened[0].recv(mine), None)
+        return int(mine[-1])
+
+    async def new_async(self):
+        return int((await self._opened[0].arrival())[0])
+
+    async def into_async(self):
+        mine = numpy.zeros(5000, "u1")
+        expect(await self._opened[0].arrival(mine), None)
+        return int(mine[-1])
+
+    @coro
+    def watched(self):
+        """The channel is ready when the messages of the methods that wait have arrived, and one more."""
+        return [int(one.recv()[0]) for one in charm.iwait([self._opened[0]])][0]
+
+    @coro
+    def late(self):
+        """Receives when a message is there that another method waits for, which has not gone on yet."""
         data, back = self._opened
-        must_raise(RuntimeError, "two methods wait", lambda: data.recv(bytearray(5)))
-        back.send("now")
+        back.send("ready")
+        while not charm._queue:
+            charm._turn_status = lib.telpher_mdr_turn(charm._raw)
+        return int(data.recv()[0])
 
     async def arrivals(self, done):
         data, _ = self._open()
@@ -436,7 +473,7 @@ def load(buffer):
 
 def main(args):
     for test in "into_arrays", "like_the_last", "like_the_last_async", "without_python", \
-            "sent_at_once", "exchange", "reshaped", "freed", "into_kinds", "mixed", "wrong", "arrivals", "any_of":
+            "sent_at_once", "exchange", "reshaped", "freed", "into_kinds", "mixed", "wrong", "several", "arrivals", "any_of":
         done = Future()
         getattr(Array(End, 2), test)(done)
         done.get()

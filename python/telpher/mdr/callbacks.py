@@ -117,7 +117,7 @@ def _copy_of(array):
 
 @_guarded("mdr_landed")
 def _on_landed(number):
-    charm._ends[number].wake()
+    charm._ends[number].landed()
 
 
 @_guarded("mdr_destroy")

@@ -103,14 +103,15 @@ class Channel:
         With buffers, the arrays of the message are received into them, in order, and the other values are returned,
         None if there are none. A number after a buffer says how many bytes of it may be used. Anything
         that core.Channel takes is a buffer; post_buf_addresses and post_buf_sizes name more by address and bytes.
+        Several methods may wait: they get the messages in the order of their calls.
         """
         end = self._end
-        end.need_no_waiter()
+        at = end.next
         if buffers or post_buf_addresses is not None:
             end.post_now(_rows(buffers, post_buf_addresses, post_buf_sizes))
         if not end.has_next():
-            wait_for(end.wait, end.has_next, end.expect_next())
-        return end.take()
+            wait_for(end.wait, end.has_next, end.expect_next)
+        return end.take(at)
 
     def ready(self) -> bool:
         """Whether recv() would return at once."""
@@ -118,19 +119,20 @@ class Channel:
 
     async def arrival(self, *buffers: Any, post_buf_addresses: Numbers = None, post_buf_sizes: Numbers = None) -> Any:
         """recv() for async methods."""
-        self._end.need_no_waiter()
+        end = self._end
+        at = end.next
         if buffers or post_buf_addresses is not None:
-            self._end.post_now(_rows(buffers, post_buf_addresses, post_buf_sizes))
-        if not self._end.has_next():
-            self._end.expect_next()
-            await _Suspend(self._end.wait)
-        return self._end.take()
+            end.post_now(_rows(buffers, post_buf_addresses, post_buf_sizes))
+        if not end.has_next():
+            end.expect_next()
+            await _Suspend(end.wait)
+        return end.take(at)
 
     def _when_ready(self, callback):
-        self._end.wait(callback)
+        self._end.watch(callback)
 
-    def _not_waiting(self, _callback):
-        self._end.waiter = None
+    def _not_waiting(self, callback):
+        self._end.watchers.remove(callback)
 
 
 def _end_of(chare, name):
@@ -222,16 +224,18 @@ def _copy(row, content):
 
 
 class End:
-    """What has arrived on a channel. A receive into one buffer is in the slot, which C code knows.
+    """What has arrived on a channel, and who receives it. A receive into one buffer is in the slot, which C code knows.
 
+    A receive that begins takes the number @next of its message, at the latest when its method is suspended.
     recv() without a buffer has a new array in the slot, made while it waits, of the type and shape of the last
     messages: @_like. A message of another kind is received as if there were none.
     """
-    __slots__ = ("next", "arrived", "waiter", "posted", "last_posted", "_chare", "_name", "_slot", "_in_slot", "_row",
+    __slots__ = ("next", "arrived", "waiters", "watchers", "posted", "_free", "_chare", "_name", "_slot", "_in_slot", "_row",
                  "_array", "_seen", "_like")
 
     def __init__(self, chare, name):
-        self.next, self.arrived, self.waiter, self.posted, self.last_posted = 0, {}, None, {}, 0
+        self.next, self.arrived, self.waiters, self.watchers, self.posted = 0, {}, {}, [], {}
+        self._free = 0  # the first message that post() has not named memory for, unless it is older than the next
         self._chare, self._name, self._slot, self._in_slot, self._row = chare, name, None, None, None
         self._array = self._seen = self._like = None
 
@@ -239,29 +243,34 @@ class End:
         if self.posted or self._in_slot is not None:
             raise TypeError("an object whose channel has buffers of post() cannot move: receive first")
         self.forget_slot()
-        return self._chare, self._name, self.next, self.arrived, self.last_posted
+        return self._chare, self._name, self.next, self.arrived
 
     def forget_slot(self):
         if self._slot is not None:
             charm._ends.pop(self._slot.end, None)
 
     def __setstate__(self, state):
-        chare, name, after, arrived, posted = state
+        chare, name, after, arrived = state
         self.__init__(chare, name)
-        self.next, self.arrived, self.last_posted = after, arrived, posted
+        self.next, self.arrived, self._free = after, arrived, after
 
     def has_next(self):
         if self._in_slot == self.next:
             return self._slot.landed != 0
         return self.next in self.arrived
 
-    def need_no_waiter(self):
-        if self.waiter is not None:
-            raise RuntimeError("two methods wait for the same channel")
-
     def wait(self, callback):
-        self.need_no_waiter()
-        self.waiter = callback
+        """@callback is called when the message is there that was the next before."""
+        at, self.next = self.next, (self.next + 1) & _MASK
+        self.waiters[at] = callback
+        if self._in_slot == at:
+            self._slot.waits = 1
+        if self.watchers and self.has_next():
+            self._call_watchers()
+
+    def watch(self, callback):
+        """@callback is called when the next message is there, which any method may receive."""
+        self.watchers.append(callback)
         if self._in_slot is not None:
             self._slot.waits = 1
 
@@ -279,15 +288,27 @@ class End:
         self._in_slot = self._row = self._array = None
 
     def post(self, rows):
-        at = (self.last_posted + 1) & _MASK if self.posted or self._in_slot is not None else self.next
-        self.last_posted = at
+        """Names memory for the first message that has none."""
+        self._name_memory(self._free if self._is_posted() else self.next, rows)
+
+    def post_now(self, rows):
+        """Names memory for the next message."""
+        if self._is_posted():
+            raise ValueError("post() has named buffers already: recv() takes none")
+        self._name_memory(self.next, rows)
+
+    def _is_posted(self):
+        return 0 < (self._free - self.next) & _MASK <= _MASK >> 1
+
+    def _name_memory(self, at, rows):
+        self._free = (at + 1) & _MASK
         if len(rows) != 1 or self._in_slot is not None or at in self.arrived:
             self.posted[at] = Posted(rows)
             return
         pointer, size, _keep, on_host = rows[0]
         lib.mdr_expect(self._chare._telpher_state, self._slot or self._make_slot(), at, pointer, size, on_host)
         self._in_slot, self._row = at, rows[0]
-        if self.waiter is not None:
+        if self.watchers:
             self._slot.waits = 1
 
     def _make_slot(self):
@@ -299,7 +320,7 @@ class End:
 
     def expect_next(self):
         """Before the next message, which has not arrived, is waited for. @return the receive that C code knows, or NULL"""
-        if self._in_slot is None and self._like is not None and not self.posted:
+        if self._in_slot is None and self._like is not None and self.next not in self.posted:
             self._expect_like()
         return self._slot if self._in_slot == self.next else ffi.NULL
 
@@ -311,13 +332,10 @@ class End:
                             ffi.from_buffer(self._array), size, description, len(description))
         self._in_slot = self.next
 
-    def post_now(self, rows):
-        if self.posted or self._in_slot is not None:
-            raise ValueError("post() has named buffers already: recv() takes none")
-        self.post(rows)
-
-    def take(self):
-        at, self.next = self.next, (self.next + 1) & _MASK
+    def take(self, at):
+        """The values of message @at, which has arrived."""
+        if at == self.next:
+            self.next = (at + 1) & _MASK
         if at == self._in_slot:
             array, self._in_slot, self._row, self._array = self._array, None, None, None
             return array
@@ -339,13 +357,22 @@ class End:
 
     def put(self, sequence, items):
         self.arrived[sequence] = items
-        self.wake()
+        self.wake(sequence)
 
-    def wake(self):
-        """The method that waits goes on if the next message is there."""
-        if self.waiter is not None and self.has_next():
-            callback, self.waiter = self.waiter, None
+    def landed(self):
+        """The message of the slot is there."""
+        self.wake(self._in_slot)
+
+    def wake(self, sequence):
+        """What waits for the message goes on."""
+        callback = self.waiters.pop(sequence, None)
+        if callback is not None:
             charm._queue.append((callback, ()))
+        elif sequence == self.next:
+            self._call_watchers()
+
+    def _call_watchers(self):
+        charm._queue.extend((watcher, ()) for watcher in self.watchers)
 
 
 def iwait(objects):

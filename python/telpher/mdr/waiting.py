@@ -20,15 +20,20 @@ def coro(method: Callable) -> Callable:
     return method
 
 
-def wait_for(waiting, is_ready=None, posted=ffi.NULL):
+def _expects_nothing():
+    return ffi.NULL
+
+
+def wait_for(waiting, is_ready=None, expect=_expects_nothing):
     """Suspends a @coro method until what @waiting gets is called. While no other method may run, the method makes the
-    turns of the scheduler itself until is_ready(), which saves two switches; @posted: as charm._turn_until()."""
+    turns of the scheduler itself until is_ready(), which saves two switches. expect() is called before; it gives the
+    receive that has landed when is_ready(), or NULL."""
     if greenlet is None:
         raise RuntimeError("get() and recv() in methods need the package greenlet; or use async def and await")
     me = greenlet.getcurrent()
     if me.parent is None:
         raise RuntimeError("only a method with @coro may wait; give it the decorator, or make it async def")
-    chare = getattr(me, "chare", None)
+    posted, chare = expect(), getattr(me, "chare", None)
     if chare is not None and chare._telpher_mobile:
         chare._telpher_suspended += 1
         waiting(lambda *value: charm._measured(chare, me.switch, *value))
