@@ -161,18 +161,22 @@ find_artefact(const char *in_build, const char *installed, const char *name,
               char *ret_path, size_t cap)
 {
     const char *const ways[] = {in_build, installed};
-    char exe[PATH_MAX];
+    char exe[PATH_MAX], folder[PATH_MAX], shown[PATH_MAX];
     ssize_t len = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
-    const char *folder;
+    const char *own;
 
     if (len < 0) {
         snprintf(ret_path, cap, "%s", name);
         return -1;
     }
     exe[len] = '\0';
-    folder = dirname(exe);
+    own = dirname(exe);
     for (int i = 0; i < 2; i++) {
-        if ((size_t)snprintf(ret_path, cap, "%s/%s/%s", folder, ways[i], name) < cap &&
+        if ((size_t)snprintf(folder, sizeof(folder), "%s/%s", own, ways[i]) <
+                sizeof(folder) &&
+            (size_t)snprintf(ret_path, cap, "%s/%s",
+                             realpath(folder, shown) != NULL ? shown : folder,
+                             name) < cap &&
             access(ret_path, R_OK) == 0) {
             return 0;
         }
