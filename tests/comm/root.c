@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The root against those that do it no good: strangers who say nothing or nonsense, more of
- * them than it has places or descriptors for, ranks that come twice, that read nothing, that
- * stop half-way.
+ * The bootstrap server with hostile clients: unauthenticated connections that send nothing or
+ * nonsense, more of them than it has slots or descriptors for, ranks that connect twice, that read
+ * nothing, that stop half-way.
  */
 #include "ranks.h"
 
@@ -24,7 +24,7 @@
 
 enum {
     HELLO = 32,
-    STRANGERS = 200, /* more than it has places for */
+    UNAUTHENTICATED = 200, /* connections: more than it has slots for */
     SLOW = 63, /* ranks that read nothing */
     PART = 65536, /* [bytes] the most that a rank may give */
 };
@@ -93,7 +93,7 @@ receive_answer(int fd)
 
 /* The root has closed it. */
 static bool
-is_put_out(int fd)
+is_closed(int fd)
 {
     char c;
 
@@ -115,19 +115,19 @@ join(uint64_t timeout_ns, telpher_error *err)
     return status;
 }
 
-/* ---- strangers ---- */
+/* ---- unauthenticated connections ---- */
 
 static void
 among_silent_ones(uint32_t rank)
 {
-    static int fds[STRANGERS];
+    static int fds[UNAUTHENTICATED];
 
     (void)rank;
-    for (unsigned i = 0; i < STRANGERS; i++) {
+    for (unsigned i = 0; i < UNAUTHENTICATED; i++) {
         fds[i] = connect_root();
     }
     OK(join(RANKS_TIME, NULL));
-    MUST(is_put_out(fds[0])); /* for those that came later */
+    MUST(is_closed(fds[0])); /* to accept later ones */
 }
 
 static void
@@ -140,14 +140,14 @@ among_loud_ones(uint32_t rank)
     send_all(wrong, noise, HELLO - 8); /* not the job's secret */
     send_all(half, "TELPR", 5);
     send_all(loud, noise, sizeof(noise));
-    MUST(is_put_out(wrong) && is_put_out(loud));
+    MUST(is_closed(wrong) && is_closed(loud));
     OK(join(RANKS_TIME, NULL));
     (void)rank;
     close(half);
 }
 
 static void
-test_strangers(void **state)
+test_unauthenticated(void **state)
 {
     (void)state;
     assert_true(ranks_run_bare(1, UINT32_MAX, among_silent_ones));
@@ -199,18 +199,18 @@ with_few(uint32_t rank)
     OK(join(RANKS_TIME, NULL));
 }
 
-/* A stranger has the last one. */
+/* An unauthenticated connection has the last descriptor. */
 static void
-behind_a_stranger(uint32_t rank)
+after_an_unauthenticated(uint32_t rank)
 {
     int fd = connect_root();
 
     (void)rank;
     OK(join(RANKS_TIME, NULL));
-    MUST(is_put_out(fd));
+    MUST(is_closed(fd));
 }
 
-/* A rank has the last one: nobody else can be let in, and it is told why. */
+/* A rank has the last descriptor: the server accepts no other, and its answer says why. */
 static void
 without_any(uint32_t rank)
 {
@@ -239,7 +239,7 @@ test_descriptors(void **state)
     ranks_in_root = leave_few;
     assert_true(ranks_run_bare(2, UINT32_MAX, with_few));
     ranks_in_root = leave_one;
-    assert_true(ranks_run_bare(1, UINT32_MAX, behind_a_stranger));
+    assert_true(ranks_run_bare(1, UINT32_MAX, after_an_unauthenticated));
     ranks_root_ns = UINT64_C(2000000000);
     assert_true(ranks_run_bare(2, UINT32_MAX, without_any));
     ranks_root_ns = RANKS_TIME;
@@ -289,7 +289,7 @@ too_much(uint32_t rank)
     say_hello(fd, 1, 2);
     send_all(fd, &len, sizeof(len));
     (void)send(fd, data, sizeof(data), MSG_NOSIGNAL); /* as much as it takes */
-    MUST(is_put_out(fd) || errno == ECONNRESET);
+    MUST(is_closed(fd) || errno == ECONNRESET);
 }
 
 /* A client that reads is not delayed by clients that do not. */
@@ -320,7 +320,7 @@ beside_slow_ones(uint32_t rank)
     }
 }
 
-/* All came, then one stops: the others are told which. */
+/* All ranks connect, then one stops: the answers to the others name it. */
 static void
 half_way(uint32_t rank)
 {
@@ -339,7 +339,7 @@ half_way(uint32_t rank)
     answer = receive_answer(fd);
     IS(answer.status, TELPHER_OK);
     MUST(recv(fd, &answer, sizeof(answer), MSG_WAITALL) == sizeof(answer)); /* parts */
-    answer = receive_answer(fd); /* what the others are told */
+    answer = receive_answer(fd); /* as the others get it */
     IS(answer.status, TELPHER_ERR_TIMEOUT);
 }
 
@@ -399,7 +399,7 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_strangers),
+        cmocka_unit_test(test_unauthenticated),
         cmocka_unit_test(test_descriptors),
         cmocka_unit_test(test_ranks),
         cmocka_unit_test(test_nonsense),
