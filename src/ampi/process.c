@@ -141,21 +141,29 @@ any_ready(void)
     return tp_ampi.urgent_count > 0 || !tp_list_is_empty(&tp_ampi.lights.ready);
 }
 
-/* Runs the first of the most urgent light threads. */
-static void
-run_urgent(void)
+/* The light threads of an urgency that are ready. */
+static struct tp_list *
+lights_of(unsigned urgency)
 {
-    unsigned urgency = TP_AMPI_URGENCY;
+    return urgency == 0 ? &tp_ampi.lights.ready : &tp_ampi.urgent[urgency - 1];
+}
+
+/* Runs the first light thread of an urgency, else of the next that has one: downwards, then from
+ * the highest. */
+static void
+run_light_of(unsigned urgency)
+{
     struct tp_list *link;
 
-    while ((link = tp_list_first(&tp_ampi.urgent[urgency - 1])) == NULL) {
-        urgency--;
+    while ((link = tp_list_first(lights_of(urgency))) == NULL) {
+        urgency = urgency != 0 ? urgency - 1 : TP_AMPI_URGENCY;
     }
-    tp_ampi.urgent_count--;
+    tp_ampi.urgent_count -= urgency != 0;
     tp_lights_resume(&tp_ampi.lights, tp_list_entry(link, struct tp_light, link));
 }
 
-/* Runs light threads until the network has its turn, urgent ones three times of four. */
+/* Runs light threads until the network has its turn: three times of four the most urgent, else
+ * each urgency in turn, because ranks that wake each other may stay ready for ever. */
 static void
 run_lights(void)
 {
@@ -163,13 +171,9 @@ run_lights(void)
     tp_ns start = tp_clock_ns();
 
     for (unsigned i = 0; i < LIGHTS && any_ready(); i++) {
-        bool urgent = ++picks % 4 != 0 || tp_list_is_empty(&tp_ampi.lights.ready);
-
-        if (urgent && tp_ampi.urgent_count > 0) {
-            run_urgent();
-        } else {
-            (void)tp_lights_run(&tp_ampi.lights);
-        }
+        picks++;
+        run_light_of(picks % 4 != 0 ? TP_AMPI_URGENCY
+                                    : picks / 4 % (TP_AMPI_URGENCY + 1));
         if (tp_clock_ns() - start > LIGHTS_NS) {
             break;
         }

@@ -3,14 +3,16 @@
  * Ranks that another process waits for run before ranks that were ready earlier.
  * usage: telpher launch -n 2 -- ampi_urgent +vp 8: rank FAR is in the other process. First
  * BORDER waits for FAR while WAKER computes and then wakes PLAIN. Then NEAR, which has had a
- * message of BORDER, is woken after PLAIN.
+ * message of BORDER, is woken after PLAIN. Last, BORDER and NEAR wake each other until PLAIN, which
+ * is farther from the other process, tells them to stop.
  */
+#include <limits.h>
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 enum { BORDER, WAKER, NEAR, PLAIN, FAR };
-enum { TRIES = 100, READY = 1, GO, ANSWER, WAKE };
+enum { TRIES = 100, EXCHANGES = 100000, READY = 1, GO, ANSWER, WAKE, STOP };
 
 static int rank;
 static volatile int *first; /* rank that ran first; all of a process have this memory */
@@ -108,6 +110,59 @@ wake_near(void)
     }
 }
 
+/* Exchanges messages until STOP, @p max at most. @return whether there was a STOP */
+static int
+exchange_with(int other, int max)
+{
+    MPI_Status status = {0};
+    int in;
+
+    for (int i = 0; status.MPI_TAG != STOP && i < max; i++) {
+        MPI_Sendrecv(&rank, 1, MPI_INT, other, WAKE, &in, 1, MPI_INT, MPI_ANY_SOURCE,
+                     MPI_ANY_TAG, MPI_COMM_WORLD, &status);
+    }
+    return status.MPI_TAG == STOP;
+}
+
+/* BORDER has learnt that it is near, NEAR learns it of BORDER, PLAIN of NEAR.
+ * @return whether PLAIN ran while BORDER and NEAR had messages for each other */
+static int
+runs_with_others_busy(void)
+{
+    int runs = 1;
+
+    switch (rank) {
+    case BORDER:
+        tell(FAR, GO);
+        hear(FAR, ANSWER);
+        tell(NEAR, GO);
+        runs = exchange_with(NEAR, EXCHANGES);
+        tell(NEAR, STOP);
+        for (int i = 0; i < 2; i++) { /* of NEAR, or of PLAIN, before it heard STOP */
+            hear(MPI_ANY_SOURCE, MPI_ANY_TAG);
+        }
+        break;
+    case FAR:
+        hear(BORDER, GO);
+        tell(BORDER, ANSWER);
+        break;
+    case NEAR:
+        hear(BORDER, GO);
+        tell(PLAIN, WAKE);
+        (void)exchange_with(BORDER, INT_MAX);
+        break;
+    case PLAIN:
+        hear(NEAR, WAKE);
+        tell(BORDER, STOP);
+        break;
+    }
+    MPI_Bcast(&runs, 1, MPI_INT, BORDER, MPI_COMM_WORLD);
+    if (rank == BORDER && !runs) {
+        (void)fprintf(stderr, "rank %d did not run while others were busy\n", PLAIN);
+    }
+    return runs;
+}
+
 /* @return whether the expected rank was first once, on all ranks */
 static int
 try(void (*wake)(void), int expected)
@@ -141,7 +196,7 @@ main(int argc, char **argv)
         first = malloc(sizeof(*first));
     }
     MPI_Bcast((void *)&first, sizeof(first), MPI_BYTE, WAKER, MPI_COMM_WORLD);
-    found = try(wake_border, BORDER) && try(wake_near, NEAR);
+    found = try(wake_border, BORDER) && try(wake_near, NEAR) && runs_with_others_busy();
     if (rank == WAKER) {
         free((void *)first);
     }
