@@ -260,6 +260,7 @@ is_sound(const telpher_msg *msg, const struct tp_ampi_envelope *env)
     switch (env->kind) {
     case TP_AMPI_EAGER:
         return len == 0 && msg->buffer_count == 1 && env->len == msg->buffers->len &&
+               (env->len == 0 || msg->buffers->data != NULL) && /* else dropped */
                env->to < tp_ampi.rank_count;
     case TP_AMPI_ONE_SIDED:
         return env->len == len && env->to < tp_ampi.rank_count;
