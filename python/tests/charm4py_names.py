@@ -7,7 +7,7 @@ import time
 import numpy
 
 from checks import expect, must_raise
-from telpher.mdr import Array, Channel, Chare, Future, Group, Reducer, RemoteError, charm, coro, when
+from telpher.mdr import Array, ArrayMap, Channel, Chare, Future, Group, Reducer, RemoteError, charm, coro, when
 
 GLOBAL = 0
 
@@ -270,14 +270,73 @@ def check_ends():
     must_raise(RemoteError, "only elements of arrays without dims do", Array(Leaf, 2)[0].ckDestroy(awaitable=True).get)
 
 
-def import_map():
-    from telpher.mdr import ArrayMap
-    return ArrayMap
+class Backwards(ArrayMap):
+    """The map of an array: the last process has the first element."""
+
+    def __init__(self, by):
+        self.by = by
+
+    def procNum(self, index):
+        return charm.numPes() - 1 - (sum(index) * self.by) % charm.numPes()
+
+
+class Mapped(Chare):
+    def __init__(self, by):
+        expect(charm.myPe(), charm.numPes() - 1 - (sum(self.thisIndex) * by) % charm.numPes())
+        self.calls = []
+
+    def migrated(self):
+        self.calls.append("migrated")
+
+    def call(self, number):
+        self.calls.append(number)
+
+    def all_calls(self):
+        return self.calls
+
+    def grow(self, index):
+        self.thisProxy.ckInsert(index, [1])
+
+    def add(self, done):
+        self.reduce(done, self.thisIndex[0], Reducer.sum)
+
+    def leave(self):
+        self.migrate((charm.myPe() + 1) % charm.numPes())
+
+
+class Wrong(ArrayMap):
+    def procNum(self, index):
+        return charm.numPes()
+
+
+def check_maps():
+    """The constructors of an array's elements run where its map says; calls that come before wait."""
+    by_map = Group(Backwards, args=[1])
+    for dims in 5, (3, 4), (2, 2, 2):
+        array = Array(Mapped, dims, args=[1], map=by_map)
+        for i in range(3):
+            array.call(i)
+        expect(set(map(tuple, array.all_calls(ret=True).get())), {(0, 1, 2)})
+    array, done = Array(Mapped, 5, args=[1], map=by_map), Future()
+    array.add(done)
+    charm.awaitCreation(array)
+    expect(done.get(), 10)
+    array[2].leave(awaitable=True).get()
+    expect(array[2].all_calls(ret=True).get(), ["migrated"] if charm.numPes() > 1 else [])
+    tree = Array(Mapped, map=Group(Backwards, args=[1]))  # elements may be inserted at once
+    for i in range(4):
+        tree.ckInsert((i, 7), args=[1])
+    tree[3, 7].grow((9, 9))
+    tree[9, 9].call(5)
+    expect(tree[9, 9].all_calls(ret=True).get(), [5])
+    must_raise(TypeError, "a class derived from ArrayMap", lambda: Array(Mapped, 3, map=Group(Element)))
+    wrong = Group(Wrong)
+    charm.awaitCreation(wrong)
+    must_raise(ValueError, "gave", lambda: Array(Mapped, map=wrong).ckInsert(1))
 
 
 def check_missing():
     """What is not there is refused by its name, with what to do instead."""
-    must_raise(ImportError, "ArrayMap of Charm4py is not there: name the process", import_map)
     must_raise(AttributeError, "setMigratable() of Charm4py", lambda: Array(Steps, 2).setMigratable(False))
     must_raise(ValueError, "for more dimensions insert elements", lambda: Array(Steps, (2, 2, 2, 2)))
     grid = Array(Steps)
@@ -290,7 +349,7 @@ class Main(Chare):
     """Its constructor is the main function, and may wait."""
 
     def __init__(self, args):
-        for check in check_conditions, check_results, check_sections, check_sparse, check_reducers, check_pool, check_timers, check_cuda, check_ends, check_missing:
+        for check in check_conditions, check_results, check_sections, check_sparse, check_reducers, check_pool, check_timers, check_cuda, check_ends, check_maps, check_missing:
             check()
             print(f"{check.__name__}: ok", flush=True)
         self.ended = Future()

@@ -24,7 +24,7 @@ in device memory, and NumPy arrays at any depth, are sent from where they are, w
 Source: Charm4py; channels as in "Accelerating Communication for Parallel Programming Models on GPU Systems".
 """
 from .channel import Channel
-from .chare import Array, Chare, Group
+from .chare import Array, ArrayMap, Chare, Group
 from .conditions import when
 from .reduce import Reducer
 from .runtime import charm
@@ -38,12 +38,5 @@ def register(cls: type) -> type:
     return cls
 
 
-def __getattr__(name):
-    if name == "ArrayMap":
-        raise ImportError("ArrayMap of Charm4py is not there: name the process of an element by ckInsert(index, onPE=…) of "
-                          "an array without dims, or by Chare(Class, onPE=…)")  # of an AttributeError the text is lost
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-__all__ = ["charm", "Chare", "Array", "Group", "Future", "Channel", "Reducer", "coro", "threaded", "register", "when",
-           "RemoteError"]
+__all__ = ["charm", "Chare", "Array", "ArrayMap", "Group", "Future", "Channel", "Reducer", "coro", "threaded", "register",
+           "when", "RemoteError"]

@@ -6,7 +6,7 @@ import sys
 
 from .._telpher import ffi, lib
 from . import moves
-from .chare import Chare, how
+from .chare import ArrayMap, Chare, how
 from .channel import End
 from .constants import (ASYNC, CALL_HEAD, CHANNEL_HEAD, CHANNEL_NAME, CONDITIONAL, COUNT, FUTURE_HEAD, MANAGER_CLASS,
                         MOBILE_CLASS, NO_FUTURE, REDUCE_HEAD, RESULT, WAITS)
@@ -74,7 +74,7 @@ def _on_create(call):
     if call.array.class_id == MANAGER_CLASS:
         charm._manager = _copy_of(call.array)
         return
-    manager, name, args, only, index = pickle.loads(ffi.buffer(call.params, call.params_len))
+    manager, name, args, only, index, array_map = pickle.loads(ffi.buffer(call.params, call.params_len))
     if charm._manager is None:
         array = ffi.new("telpher_mdr_array *")
         ffi.memmove(array, manager, SIZE_OF_PROXY)
@@ -84,6 +84,12 @@ def _on_create(call):
     chare = new_object(call, class_of(name), only is not None)
     if index is not None:
         chare.thisIndex = index
+    chare.thisProxy._map = array_map
+    if isinstance(chare, ArrayMap):
+        charm._maps[call.array.id] = chare
+    if array_map is not None and index is None:
+        charm._ready(moves.make_by_map, chare, args)
+        return
     cls = type(chare)
     init = cls.__init__
     kind = WAITS if cls is charm._main and how(init) != ASYNC else how(init)

@@ -17,6 +17,7 @@ from .waiting import Future, wait_for
 def fill_table(cls, names):
     """The methods of a class, by number."""
     cls._telpher_methods = [(name, getattr(cls, name), how(getattr(cls, name))) for name in names]
+    cls._telpher_init = cls.__init__, how(cls.__init__)
     cls._telpher_numbers = {name: number for number, name in enumerate(names)}
     classes[cls._telpher_name] = cls
 
@@ -115,6 +116,14 @@ def how(method):
     return (WAITS if getattr(method, "_telpher_waits", False) else PLAIN) | condition
 
 
+class ArrayMap(Chare):
+    """Base of classes whose groups say where the elements of arrays are made: Array(Class, 8, map=Group(MyMap))."""
+
+    def procNum(self, index: tuple) -> int:
+        """The process of an element; for classes to define. It does not wait."""
+        raise NotImplementedError(f"{type(self).__name__} defines no procNum()")
+
+
 def _create_one(cls, pe, args):
     """One object: the only one of an array with an element for each process."""
     pe = charm.myPe() if pe == -1 else pe
@@ -123,15 +132,15 @@ def _create_one(cls, pe, args):
     return _create(cls, 1, [charm.numPes()], args, pe)[pe]
 
 
-def _create_sparse(cls):
+def _create_sparse(cls, array_map):
     array = ffi.new("telpher_mdr_array *")
     charm._check(lib.telpher_mdr_sparse_create(charm._raw, OBJECT_CLASS, 2, array))
-    return Proxy(array[0], cls, owner=array)
+    return Proxy(array[0], cls, owner=array, array_map=array_map)
 
 
-def _create(cls, dims, extent, args, only=None, class_id=OBJECT_CLASS):
+def _create(cls, dims, extent, args, only=None, class_id=OBJECT_CLASS, array_map=None):
     array = ffi.new("telpher_mdr_array *")
-    params = creation(cls, args, only)
+    params = creation(cls, args, only, None, array_map)
     if dims == 0:
         status = lib.telpher_mdr_group_create(charm._raw, OBJECT_CLASS, params, len(params), array)
     else:
@@ -142,20 +151,23 @@ def _create(cls, dims, extent, args, only=None, class_id=OBJECT_CLASS):
 
 
 def Array(cls: type, dims: Union[int, Sequence[int], None] = None, ndims: int = -1, args: Iterable = (),
-          useAtSync: bool = False) -> Proxy:
+          map: Optional[Proxy] = None, useAtSync: bool = False) -> Proxy:
     """Creates an array of @cls: dims=8, or dims=(4, 4) for two dimensions, up to three. @return Proxy
 
     Without dims it begins empty: proxy.ckInsert() adds elements, whose indexes are any numbers, texts or tuples; ndims is
-    ignored. useAtSync: its objects may move, and be spread by a balancer: AtSync().
+    ignored. map: a group of an ArrayMap, which says where elements are made. useAtSync: its objects may move, and be spread
+    by a balancer: AtSync().
     """
+    if map is not None and not issubclass(map._cls, ArrayMap):
+        raise TypeError(f"map={map!r}: Group(Class) of a class derived from ArrayMap")
     if dims is None:
-        return _create_sparse(cls)
+        return _create_sparse(cls, map)
     extent = list(dims) if isinstance(dims, (tuple, list)) else [dims]
     if not 1 <= len(extent) <= 3 or any(e < 1 for e in extent):
         raise ValueError(f"dims={dims}: one to three positive numbers; for more dimensions insert elements, whose indexes "
                          "have any length, into an array without dims")
-    may_move = useAtSync or cls._telpher_may_move
-    return _create(cls, len(extent), extent, args, class_id=MOBILE_CLASS if may_move else OBJECT_CLASS)
+    may_move = useAtSync or cls._telpher_may_move or map is not None
+    return _create(cls, len(extent), extent, args, class_id=MOBILE_CLASS if may_move else OBJECT_CLASS, array_map=map)
 
 
 def Group(cls: type, args: Iterable = ()) -> Proxy:

@@ -48,13 +48,27 @@ def leave(chare):
         charm._check(lib.telpher_mdr_migrate(call, target))
 
 
+def make_by_map(chare, args):
+    """Runs the constructor of an object in the process that the map of its array gives."""
+    target = chare.thisProxy._map._process_of(chare.thisIndex)
+    if target == charm.myPe():
+        charm._execute(chare, "__init__", *type(chare)._telpher_init, (chare, *args), NO_FUTURE)
+        return
+    chare._telpher_target = target
+    leave(chare)
+    chare._telpher_held.append(("__init__", (chare, *args), NO_FUTURE))
+
+
 def go_on(chare, rows):
     """Queues calls, rows of (name, arguments, future), that were held."""
     table, numbers = type(chare)._telpher_methods, type(chare)._telpher_numbers
     for name, args, future in rows:
-        if name not in numbers:
+        if name == "__init__":
+            function, how = type(chare)._telpher_init
+        elif name in numbers:
+            function, how = table[numbers[name]][1:]
+        else:
             continue  # migrated() and resumeFromSync() of Chare itself
-        function, how = table[numbers[name]][1:]
         charm._ready(charm._execute if how < CONDITIONAL else charm._execute_when, chare, name, function, how,
                      (chare, *args), future)
 
@@ -138,7 +152,8 @@ def unpack(call, data):
     except Exception as wrong:
         raise ValueError(f"{chare!r}, which moves to process {charm.myPe()}, cannot be unpacked: {wrong!r}") from wrong
     vars(chare).update(attributes)
-    go_on(chare, [("migrated", (), NO_FUTURE), *rows])
+    is_made = not rows or rows[0][0] != "__init__"  # else its constructor runs here: make_by_map()
+    go_on(chare, [("migrated", (), NO_FUTURE), *rows] if is_made else rows)
 
 
 _packed = {}  # number of an object: what SIZE gave, for PACK

@@ -41,9 +41,9 @@ def class_of(name):
                           "before charm.start()") from None
 
 
-def creation(cls, args, only, index=None):
+def creation(cls, args, only, index=None, array_map=None):
     """The parameters of a constructor."""
-    params = pickle.dumps((bytes(charm._manager_bytes()), cls._telpher_name, tuple(args), only, index), 5)
+    params = pickle.dumps((bytes(charm._manager_bytes()), cls._telpher_name, tuple(args), only, index, array_map), 5)
     if len(params) > charm._params_max:
         raise ValueError(f"{len(params)} bytes of arguments for a constructor; at most {charm._params_max}: "
                          "send the rest by a method")
@@ -73,8 +73,8 @@ class Proxy:
     the result: of several objects a list in the order of their indexes. With awaitable=True the future gives None.
     """
 
-    def __init__(self, raw, cls, index=None, owner=None):
-        self._raw, self._cls, self._index, self._owner, self._at = raw, cls, index, owner, None
+    def __init__(self, raw, cls, index=None, owner=None, array_map=None):
+        self._raw, self._cls, self._index, self._owner, self._at, self._map = raw, cls, index, owner, None, array_map
 
     def __getitem__(self, index):
         array = self._raw
@@ -101,7 +101,7 @@ class Proxy:
         return method
 
     def __reduce__(self):
-        return proxy_of, (bytes(ffi.buffer(ffi.addressof(self._raw))), self._cls._telpher_name, self._index)
+        return proxy_of, (bytes(ffi.buffer(ffi.addressof(self._raw))), self._cls._telpher_name, self._index, self._map)
 
     def __eq__(self, other):
         return type(other) is Proxy and (self._raw.id, self._index) == (other._raw.id, other._index)
@@ -129,13 +129,18 @@ class Proxy:
 
     def ckInsert(self, index: Any, args: Iterable = (), onPE: int = -1) -> None:
         """Inserts an element into an array without dims. @index is a number, a text, or a tuple of them. onPE: process
-        to be in; -1: the index gives it."""
+        to be in; -1: the index gives it, or the array's map."""
         index = index_tuple(index)
         if self._index is not None or not is_sparse(self._raw):
             raise TypeError(f"{self!r}: elements are inserted into arrays without dims: Array(Class)")
         if not -1 <= onPE < charm.numPes():
             raise ValueError(f"onPE={onPE}: there are {charm.numPes()} processes")
-        params = creation(self._cls, args, None, index)
+        if onPE == -1 and self._map is not None:
+            if self._map._raw.id not in charm._maps:  # its group is being created
+                charm.thisProxy[charm.myPe()].insert(self, index, args)
+                return
+            onPE = self._map._process_of(index)
+        params = creation(self._cls, args, None, index, self._map)
         call = ffi.new("telpher_mdr_call *")
         call.mdr = charm._raw
         charm._sent(lib.telpher_mdr_insert, call, ffi.addressof(self._raw), index_at(index, self._raw),
@@ -147,6 +152,17 @@ class Proxy:
         charm.waitQD()
         found = charm.thisProxy.members_here(self._raw.id, ret=True).get()
         charm.thisProxy.members_set(self._raw.id, [index for here in found for index in here], awaitable=True).get()
+
+    def _process_of(self, index):
+        """Where the element of an array is made whose map this is."""
+        local = charm._maps.get(self._raw.id)
+        if local is None:
+            raise RuntimeError(f"{self!r} is not in process {charm.myPe()} yet: call charm.awaitCreation(map) before arrays "
+                               "use it")
+        pe = local.procNum(index)
+        if not 0 <= pe < charm.numPes():
+            raise ValueError(f"{self!r}: procNum({index}) gave {pe}: there are {charm.numPes()} processes")
+        return pe
 
     @property
     def _number(self):
@@ -203,10 +219,10 @@ def _order(row):
     return [(type(part).__name__, part) for part in index_tuple(row[0])]
 
 
-def proxy_of(raw, name, index):
+def proxy_of(raw, name, index, array_map):
     array = ffi.new("telpher_mdr_array *")
     ffi.memmove(array, raw, SIZE_OF_PROXY)
-    return Proxy(array[0], class_of(name), index, owner=array)
+    return Proxy(array[0], class_of(name), index, owner=array, array_map=array_map)
 
 
 def extent_of(array):

@@ -48,6 +48,9 @@ class Remote:
         charm._members[array] = indexes
         charm._reducers.counted(array)
 
+    def insert(self, proxy, index, args):
+        proxy.ckInsert(index, args)
+
     def pool_add(self, number, tasks, limit):
         """In process 0: a job of tasks, (function, arguments, future); at most @limit run at a time, -1: any."""
         self._jobs[number] = [deque(tasks), limit, 0]
@@ -84,7 +87,8 @@ class Remote:
     _telpher_result = _telpher_apply = _telpher_nothing
 
 
-fill_table(Remote, [*HIDDEN, "exit", "abort", "myPe", "numPes", "updateGlobals", "members_here", "members_set", "pool_add", "pool_free", "pool_run"])
+fill_table(Remote, [*HIDDEN, "exit", "abort", "myPe", "numPes", "updateGlobals", "members_here", "members_set", "insert",
+                    "pool_add", "pool_free", "pool_run"])
 
 
 def workers():

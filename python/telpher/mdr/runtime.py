@@ -51,6 +51,7 @@ class _Runtime:
         self._landing = self._reducers = self._making = None
         self._manager, self._failure, self._main, self._queue = None, None, None, deque()
         self._members = {}  # of sparse arrays, by their number: the indexes
+        self._maps = {}  # this process's objects of groups of ArrayMap, by the group's number
         self._touched = []  # objects with conditions, whose methods ran
         self._remote = self._timers = None
 
