@@ -171,6 +171,7 @@ typedef struct {
     mdr_where to;
     char name[NAME_BYTES];
     uint32_t sequence; /* of the next message */
+    uint32_t skips; /* of push_data() */
 } mdr_out;
 
 /* How Python describes arrays of a type and shape. */
@@ -235,26 +236,30 @@ static uint64_t now_ns(void)
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-/* A receiver that waits sends its CTS within half a microsecond: the data leaves before Python goes on, not after. A
- * message that arrives meanwhile may be early, before its receive names memory. Then sends do not wait for a while. */
-enum { LARGE = 1 << 16, CTS_NS = 1500, PUSH_NS = 200000, HURRIED = 1024 };
+/* A receiver that waits sends its CTS within half a microsecond: the data leaves before Python goes on, not after. Where it
+ * does not come, as in one process, the channel's next sends do not wait. A message that arrives meanwhile may be early,
+ * before its receive names memory. Then no sends wait for a while. */
+enum { LARGE = 1 << 16, CTS_NS = 1500, PUSH_NS = 200000, SKIPS = 32, HURRIED = 1024 };
 static unsigned hurried; /* sends that do not wait, since a message came before its receive */
 
-static void push_data(telpher_mdr *mdr)
+static void push_data(mdr_out *out)
 {
+    telpher_context *ctx = telpher_mdr_context(out->to.mdr);
     uint64_t end = now_ns() + CTS_NS;
     int begun = 0;
 
-    if (hurried != 0) {
-        hurried--;
+    if (hurried != 0 || out->skips != 0) {
+        hurried -= hurried != 0;
+        out->skips -= out->skips != 0;
         return;
     }
     do {
-        if (telpher_progress(telpher_mdr_context(mdr)) != 0 && !begun) {
+        if (telpher_progress(ctx) != 0 && !begun) {
             begun = 1;
             end += PUSH_NS;
         }
     } while (sending != 0 && now_ns() < end);
+    out->skips = begun ? 0 : SKIPS;
 }
 
 /* A message of a channel that is one array. @return a number below 0: the error; 0: it has been sent, or the number of what
@@ -280,7 +285,7 @@ static int64_t mdr_send_array(mdr_out *out, const mdr_description *what, void *d
                                 2 + HEAD_BYTES + what->len, &buffer, 1, &xfer);
     out->sequence += status == TELPHER_OK;
     if (status == TELPHER_OK && len >= LARGE && sending != 0) {
-        push_data(out->to.mdr);
+        push_data(out);
     }
     left = (int64_t)sending;
     sending = outer;

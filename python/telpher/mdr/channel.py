@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from .chare import Chare
 
 Numbers = Optional[Union[int, Sequence[int]]]  # one or several
-_MASK = 0xFFFFFFFF
+_MASK, _HALF = 0xFFFFFFFF, 0x7FFFFFFF
 _BYTES = (bytes, bytearray, memoryview)
 _UNUSED = object()
 
@@ -289,16 +289,13 @@ class End:
 
     def post(self, rows):
         """Names memory for the first message that has none."""
-        self._name_memory(self._free if self._is_posted() else self.next, rows)
+        self._name_memory(self._free if (self._free - self.next) & _MASK <= _HALF else self.next, rows)
 
     def post_now(self, rows):
         """Names memory for the next message."""
-        if self._is_posted():
+        if 0 < (self._free - self.next) & _MASK <= _HALF:
             raise ValueError("post() has named buffers already: recv() takes none")
         self._name_memory(self.next, rows)
-
-    def _is_posted(self):
-        return 0 < (self._free - self.next) & _MASK <= _MASK >> 1
 
     def _name_memory(self, at, rows):
         self._free = (at + 1) & _MASK
