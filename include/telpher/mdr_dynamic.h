@@ -134,6 +134,9 @@ typedef struct telpher_mdr_load {
     /** [ns] processor time that its entries will take: that since the last synchronisation, and
      *  half of the change since the one before. */
     uint64_t ns;
+    /** 1: by telpher_mdr_sync_here(); the rank that a balancer writes is ignored */
+    uint32_t stays;
+    uint32_t reserved; /**< 0 */
 } telpher_mdr_load;
 
 /** Spreads objects over @p size processes. Runs in process 0. */
@@ -155,6 +158,9 @@ TELPHER_CALL telpher_status telpher_mdr_balancer_set(telpher_mdr *mdr,
  *         parameters, or the object cannot move), TELPHER_ERR_BUSY (it waits already)
  */
 TELPHER_CALL telpher_status telpher_mdr_sync(telpher_mdr_call *call, uint32_t entry);
+/** As telpher_mdr_sync(), and this time the balancer leaves the object where it is. */
+TELPHER_CALL telpher_status telpher_mdr_sync_here(telpher_mdr_call *call,
+                                                  uint32_t entry);
 
 /**
  * Adds @p ns of processor time to what the balancer knows of the object of @p call: for work that

@@ -337,7 +337,6 @@ def check_maps():
 
 def check_missing():
     """What is not there is refused by its name, with what to do instead."""
-    must_raise(AttributeError, "setMigratable() of Charm4py", lambda: Array(Steps, 2).setMigratable(False))
     must_raise(ValueError, "for more dimensions insert elements", lambda: Array(Steps, (2, 2, 2, 2)))
     grid = Array(Steps)
     grid.ckInsert((1, 0, 2, 0, 3))

@@ -51,8 +51,8 @@ telpher_mdr_balancer_set(telpher_mdr *mdr, telpher_mdr_balancer_fn fn, void *use
     return TELPHER_OK;
 }
 
-telpher_status
-telpher_mdr_sync(telpher_mdr_call *call, uint32_t entry)
+static telpher_status
+begin_sync(telpher_mdr_call *call, uint32_t entry, bool stays)
 {
     telpher_mdr *mdr = call->mdr;
     struct tp_mdr_element *e = tp_mdr_element_of_call(call);
@@ -73,11 +73,24 @@ telpher_mdr_sync(telpher_mdr_call *call, uint32_t entry)
     }
     tp_list_remove(&e->leaving);
     e->sync = TP_MDR_WAITS;
+    e->stays = stays;
     e->syncs++;
     e->resume = (uint16_t)entry;
     e->array->waiting++;
     mdr->synced = true; /* the scheduler reports when this entry has ended */
     return TELPHER_OK;
+}
+
+telpher_status
+telpher_mdr_sync(telpher_mdr_call *call, uint32_t entry)
+{
+    return begin_sync(call, entry, false);
+}
+
+telpher_status
+telpher_mdr_sync_here(telpher_mdr_call *call, uint32_t entry)
+{
+    return begin_sync(call, entry, true);
 }
 
 telpher_status
@@ -133,7 +146,10 @@ report(telpher_mdr *mdr, struct tp_mdr_array_state *a)
     tp_list_for_each_entry(struct tp_mdr_element, e, &a->all, link) {
         if (loads != NULL && e->sync == TP_MDR_WAITS) {
             e->sync = TP_MDR_REPORTED;
-            loads[count++] = (telpher_mdr_load){e->index, mdr->rank, expect_ns(e)};
+            loads[count++] = (telpher_mdr_load){.index = e->index,
+                                                .rank = mdr->rank,
+                                                .ns = expect_ns(e),
+                                                .stays = e->stays};
             e->before_ns = e->ns;
         }
     }
@@ -247,7 +263,7 @@ static void
 settle(telpher_mdr *mdr, struct tp_mdr_element *e, uint32_t rank)
 {
     e->array->waiting--;
-    if (rank == mdr->rank) {
+    if (rank == mdr->rank || e->stays) {
         tp_mdr_resume(mdr, e);
         return;
     }

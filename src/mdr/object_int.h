@@ -111,6 +111,7 @@ struct tp_mdr_element {
     uint64_t before_ns; /**< between the two synchronisations before; 0: unknown */
     uint32_t syncs; /**< synchronisations that it entered */
     uint8_t sync; /**< enum tp_mdr_sync */
+    bool stays; /**< in this synchronisation */
     uint16_t resume; /**< entry that ends the synchronisation */
     struct tp_list channels; /**< of struct tp_mdr_end */
     struct tp_list turns; /**< of struct tp_mdr_turn */

@@ -38,11 +38,14 @@ tp_mdr_balance_greedy(telpher_mdr_load *loads, size_t count, uint32_t size, void
     }
     qsort(loads, count, sizeof(*loads), compare_loads);
     for (size_t i = 0; i < count; i++) {
-        uint32_t to = least_of(work, size);
-
-        work[to] +=
-            (double)loads[i].ns + 1; /* objects without work are spread as well */
-        loads[i].rank = to;
+        work[loads[i].rank] += loads[i].stays != 0 ? (double)loads[i].ns + 1 : 0;
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (loads[i].stays == 0) {
+            loads[i].rank = least_of(work, size);
+            /* objects without work are spread as well */
+            work[loads[i].rank] += (double)loads[i].ns + 1;
+        }
     }
     tp_free(work);
 }
@@ -56,7 +59,8 @@ relieve(telpher_mdr_load *loads, size_t count, uint32_t size, uint32_t from,
         uint32_t to = least_of(work, size);
         double ns = (double)loads[i].ns;
 
-        if (loads[i].rank == from && loads[i].ns != 0 && work[to] + ns <= enough) {
+        if (loads[i].rank == from && loads[i].ns != 0 && loads[i].stays == 0 &&
+            work[to] + ns <= enough) {
             loads[i].rank = to;
             work[from] -= ns;
             work[to] += ns;

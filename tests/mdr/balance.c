@@ -62,6 +62,20 @@ finish(telpher_mdr_call *call)
                               &target));
 }
 
+/* Every fifth object stays where it is. */
+static bool
+stays(int32_t i)
+{
+    return i % 5 == 0;
+}
+
+static telpher_status
+begin_sync(telpher_mdr_call *call, uint32_t entry)
+{
+    return stays(call->index.at[0]) ? telpher_mdr_sync_here(call, entry)
+                                    : telpher_mdr_sync(call, entry);
+}
+
 /* Entry of each round; each object waits without more messages. */
 static void
 worker_round(telpher_mdr_call *call)
@@ -75,7 +89,7 @@ worker_round(telpher_mdr_call *call)
     IS(telpher_mdr_sync(call, ROUND), TELPHER_ERR_INVALID); /* takes parameters */
     IS(telpher_mdr_sync(call, ENTRIES), TELPHER_ERR_RANGE);
     OK(telpher_mdr_migrate(call, (uint32_t)i % PROCESSES)); /* undone by the next */
-    OK(telpher_mdr_sync(call, RESUME));
+    OK(begin_sync(call, RESUME));
     IS(telpher_mdr_sync(call, RESUME), TELPHER_ERR_BUSY);
     IS(telpher_mdr_migrate(call, 0), TELPHER_ERR_BUSY);
 }
@@ -89,6 +103,7 @@ next_process(telpher_mdr_load *loads, size_t count, uint32_t size, void *user)
     MUST(count == WORKERS && user == &transport);
     for (size_t i = 0; i < count; i++) {
         MUST(loads[i].rank < size && !seen[loads[i].index.at[0]]);
+        MUST(loads[i].stays == stays(loads[i].index.at[0]));
         seen[loads[i].index.at[0]] = true;
         loads[i].rank = (loads[i].rank + 1) % size;
     }
@@ -101,9 +116,10 @@ worker_resume(telpher_mdr_call *call)
     uint32_t first = (uint32_t)call->index.at[0] / (WORKERS / PROCESSES);
 
     w->rounds++;
-    MUST(telpher_mdr_rank(call->mdr) == (first + w->rounds) % PROCESSES);
+    MUST(telpher_mdr_rank(call->mdr) ==
+         (stays(call->index.at[0]) ? first : (first + w->rounds) % PROCESSES));
     if (w->rounds < ROUNDS) {
-        OK(telpher_mdr_sync(call, RESUME));
+        OK(begin_sync(call, RESUME));
     } else {
         finish(call);
     }
@@ -130,8 +146,9 @@ worker_work(telpher_mdr_call *call)
     }
     while ((uint32_t)call->index.at[0] < w->plan.heavy && thread_ns() < end) {
     }
+    MUST(call->index.at[0] != 0 || telpher_mdr_rank(call->mdr) == 0); /* it stays */
     if (++w->rounds < PERIODS) {
-        OK(telpher_mdr_sync(call, WORK));
+        OK(begin_sync(call, WORK));
     } else {
         finish(call);
     }

@@ -50,6 +50,7 @@ class Chare:
         self._telpher_channels, self._telpher_opened = {}, {}
         self._telpher_mobile, self._telpher_ns, self._telpher_suspended = False, 0, 0
         self._telpher_target = self._telpher_held = None
+        self._telpher_stays = False
         return self
 
     def contribute(self, data: Any, reducer: Optional[str], callback: Callable, section: Optional[Proxy] = None) -> None:
@@ -91,6 +92,10 @@ class Chare:
         """Waits for the other objects of the array, which was made with useAtSync=True. TELPHER_MDR_BALANCER then spreads
         them by their processor time, and resumeFromSync() runs in each. End the method after this call."""
         moves.want(self, SYNC)
+
+    def setMigratable(self, migratable: bool) -> None:
+        """Whether the balancer may move this object: AtSync(). migrate() moves it in any case."""
+        self._telpher_stays = not migratable
 
     def resumeFromSync(self) -> None:
         """Called when the objects are spread; for classes to define."""

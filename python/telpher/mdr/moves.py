@@ -41,7 +41,8 @@ def leave(chare):
     if target == SYNC:
         charm._check(lib.telpher_mdr_load_add(call, chare._telpher_ns))
         chare._telpher_ns = 0
-        charm._check(lib.telpher_mdr_sync(call, RESUME))
+        sync = lib.telpher_mdr_sync_here if chare._telpher_stays else lib.telpher_mdr_sync
+        charm._check(sync(call, RESUME))
     elif target == END:
         charm._check(lib.telpher_mdr_remove(call))
     else:

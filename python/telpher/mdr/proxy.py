@@ -28,9 +28,6 @@ def index_of(index, dims):
 
 
 classes = {}
-MISSING = {  # names of Charm4py's proxies, and what a program does instead
-    "setMigratable": "objects move that migrate() or AtSync() is called for, and no others",
-}
 
 
 def class_of(name):
@@ -92,8 +89,6 @@ class Proxy:
     def __getattr__(self, name):
         if name.startswith("__"):
             raise AttributeError(name)
-        if name in MISSING:
-            raise AttributeError(f"{name}() of Charm4py is not there: {MISSING[name]}")
         if name not in self._cls._telpher_numbers:
             raise AttributeError(f"{self._cls.__name__} has no method {name!r}")
         method = _Method(self, name)
