@@ -6,6 +6,7 @@
  * received in any way, sleep, leaving. Ranks are processes, and threads where that matters.
  */
 #include <poll.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -292,6 +293,43 @@ test_room(void **state)
 
     (void)state;
     assert_true(run(2, false, &hooks, flood));
+}
+
+/* ---- the first message after a pause ---- */
+
+static void
+pause_and_send(struct world *w)
+{
+    _Atomic uint32_t *paused = &w->shared->words[0], *sent = &w->shared->words[1];
+
+    if (w->rank == 0) {
+        world_connect(w, 1);
+        world_send(w, 1, "", 1, NULL, 0);
+        UNTIL(w, atomic_load(paused) == 1);
+        for (int i = 0; i < 3; i++) {
+            world_send(w, 1, "", 1, NULL, 0);
+        }
+        atomic_store(sent, 1);
+    } else {
+        UNTIL(w, w->messages == 1 && world_step(w) == 0);
+        atomic_store(paused, 1);
+        while (atomic_load(sent) == 0) {
+            sched_yield();
+        }
+        MUST(w, tp_rndv_progress(w->net) == 1 && w->messages == 2);
+        MUST(w, tp_rndv_progress(w->net) == 2 && w->messages == 4);
+    }
+    world_barrier(w);
+}
+
+/* Shared memory delivers it alone, since its reader may wait for it. */
+static void
+test_pause(void **state)
+{
+    static const struct hooks hooks = {NULL, NULL, NULL};
+
+    (void)state;
+    assert_true(strcmp(transport, "shm") != 0 || run(2, false, &hooks, pause_and_send));
 }
 
 /* ---- bulk taken late, in part, not at all ---- */
@@ -609,6 +647,7 @@ main(int argc, char **argv)
         cmocka_unit_test(test_bulk),       cmocka_unit_test(test_sleep),
         cmocka_unit_test(test_disconnect), cmocka_unit_test(test_close_peer),
         cmocka_unit_test(test_addresses),  cmocka_unit_test(test_copies),
+        cmocka_unit_test(test_pause),
     };
 
     transport = argc > 1 ? argv[1] : "shm";

@@ -42,6 +42,7 @@ struct shm_link {
     struct tp_shm_ring *in; /* NULL: the peer has not connected */
     uint32_t in_next; /* next cell to read */
     uint32_t in_published; /* consumed cells that were reported to the peer */
+    bool paused; /* the last look found no cell */
     bool data_taken; /* some cells not yet reported had data in the data area */
     bool can_get; /* from the peer's memory */
     bool

@@ -69,11 +69,11 @@ tp_shm_publish_tail(struct shm_link *link)
 }
 
 static unsigned
-read_cells(struct shm_link *link)
+read_cells(struct shm_link *link, unsigned most)
 {
     unsigned count = 0;
 
-    while (count < BATCH && !link->deaf && tp_shm_has_cell(link)) {
+    while (count < most && !link->deaf && tp_shm_has_cell(link)) {
         take_cell(link);
         link->in_next++;
         count++;
@@ -84,12 +84,18 @@ read_cells(struct shm_link *link)
     return count;
 }
 
+/* The caller may wait for the first message after a pause. Then it returns alone: to look at
+ * the next cell, which the peer may be writing, takes as long as a message. */
 unsigned
 tp_shm_receive(struct shm_link *link)
 {
     if (tp_shm_has_cell(link)) {
-        return read_cells(link);
+        unsigned most = link->paused ? 1 : BATCH;
+
+        link->paused = false;
+        return read_cells(link, most);
     }
+    link->paused = true;
     tp_shm_publish_tail(link); /* only after the cells were processed */
     return 0;
 }
