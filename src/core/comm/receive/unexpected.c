@@ -333,8 +333,15 @@ static void
 on_message(void *user, uint32_t from, const void *header, size_t header_len,
            const void *data, size_t len)
 {
-    struct tp_comm_unexpected msg = {.data = data, .data_len = len};
+    struct tp_comm_unexpected msg; /* compilers clear so large a struct slowly */
 
+    msg.link = (struct tp_list){NULL, NULL};
+    msg.header = (struct tp_comm_header){0};
+    msg.data = data;
+    msg.data_len = len;
+    msg.params = NULL;
+    msg.params_len = 0;
+    msg.rndv = NULL;
     take(user, from, header, header_len, &msg, len);
 }
 
