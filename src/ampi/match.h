@@ -214,6 +214,9 @@ void tp_ampi_channels_fini(void);
 
 /* ---- request.c ---- */
 
+/** A request that is not set up. NULL: no memory */
+struct tp_ampi_request *tp_ampi_request_allocate(void);
+/** One that is set up but for its operation. */
 struct tp_ampi_request *tp_ampi_request_take(enum tp_ampi_request_kind kind);
 void tp_ampi_request_give(struct tp_ampi_request *req);
 /** Sets up a send or a receive for the calling rank. */

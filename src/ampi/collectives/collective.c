@@ -106,9 +106,10 @@ int
 tp_ampi_wait_all(struct tp_ampi_request **requests, int count, int error)
 {
     for (int i = 0; i < count; i++) {
-        int own = tp_ampi_wait(requests[i], MPI_STATUS_IGNORE);
-
-        error = error == MPI_SUCCESS ? own : error;
+        if (requests[i] != NULL) {
+            error = tp_ampi_first_error(error,
+                                        tp_ampi_wait(requests[i], MPI_STATUS_IGNORE));
+        }
     }
     return error;
 }

@@ -377,13 +377,18 @@ find(MPI_Comm handle, const char *name)
         tp_ampi_enter();                                                               \
         comm = find(comm_handle, call_name);                                           \
         if (comm != NULL) {                                                            \
-            struct tp_ampi_call call = {.run = tp_ampi_run_##algorithm,                \
-                                        .name = call_name,                             \
-                                        .comm = comm,                                  \
-                                        .out = outs,                                   \
-                                        .in = ins,                                     \
-                                        .op = operation,                               \
-                                        .root = from};                                 \
+            struct tp_ampi_call call; /* compilers clear it slowly */                  \
+                                                                                       \
+            call.run = tp_ampi_run_##algorithm;                                        \
+            call.name = call_name;                                                     \
+            call.comm = comm;                                                          \
+            call.out = outs;                                                           \
+            call.in = ins;                                                             \
+            call.op = operation;                                                       \
+            call.root = from;                                                          \
+            call.tag = 0;                                                              \
+            call.device = false;                                                       \
+            call.kind = 0;                                                             \
             error = begin(&call, out_ranks, in_ranks, form, request);                  \
         }                                                                              \
         tp_ampi_leave();                                                               \

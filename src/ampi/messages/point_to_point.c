@@ -185,7 +185,7 @@ start_unnamed(enum tp_ampi_request_kind kind, struct tp_ampi_comm *comm,
               bool collective, const void *buf, size_t count, MPI_Datatype type,
               int peer, int tag, struct tp_ampi_request **ret)
 {
-    struct tp_ampi_request *req = tp_ampi_request_take(kind);
+    struct tp_ampi_request *req = tp_ampi_request_allocate();
 
     if (req == NULL) {
         return MPI_ERR_NO_MEM;

@@ -7,8 +7,8 @@
 
 static struct tp_list free_requests = {&free_requests, &free_requests};
 
-static inline struct tp_ampi_request *
-take_request(void)
+struct tp_ampi_request *
+tp_ampi_request_allocate(void)
 {
     struct tp_list *link = tp_list_pop_front(&free_requests);
 
@@ -19,7 +19,7 @@ take_request(void)
 struct tp_ampi_request *
 tp_ampi_request_take(enum tp_ampi_request_kind kind)
 {
-    struct tp_ampi_request *req = take_request();
+    struct tp_ampi_request *req = tp_ampi_request_allocate();
 
     if (req != NULL) {
         tp_ampi_request_init(req, kind, NULL, false, NULL, 0, MPI_DATATYPE_NULL, 0, 0);
@@ -86,7 +86,7 @@ tp_ampi_request_make(enum tp_ampi_request_kind kind, struct tp_ampi_comm *comm,
                      unsigned lane, const void *buf, size_t count, MPI_Datatype type,
                      int peer, int tag, struct tp_ampi_request **ret)
 {
-    struct tp_ampi_request *req = take_request();
+    struct tp_ampi_request *req = tp_ampi_request_allocate();
 
     if (req == NULL) {
         return MPI_ERR_NO_MEM;
