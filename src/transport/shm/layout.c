@@ -18,8 +18,11 @@ find_data(const struct tp_shm_ring *ring, const struct tp_shm_cell *copy,
     return true;
 }
 
-/* [bytes] of the body that fit into the first line. */
-enum { FIRST = TP_SHM_LINE - offsetof(struct tp_shm_cell, body) };
+enum {
+    /* [bytes] of the body that fit into the first line */
+    FIRST = TP_SHM_LINE - offsetof(struct tp_shm_cell, body),
+    PREFETCH_MAX = 2048, /* [bytes] of data; processors prefetch the rest */
+};
 
 /* [bytes] of the body that are used; more than the body has if the cell is invalid. */
 static size_t
@@ -45,6 +48,15 @@ body_bytes(const struct tp_shm_cell *copy)
     }
 }
 
+/* The handler reads the data later; it arrives while the message is matched. */
+static inline void
+prefetch(const uint8_t *data, size_t len)
+{
+    for (size_t at = 0; at < len; at += TP_SHM_LINE) {
+        __builtin_prefetch(data + at);
+    }
+}
+
 bool
 tp_shm_cell_read(const struct tp_shm_ring *ring, const struct tp_shm_cell *cell,
                  struct tp_shm_cell *copy, struct tp_shm_message *ret_message)
@@ -58,9 +70,7 @@ tp_shm_cell_read(const struct tp_shm_ring *ring, const struct tp_shm_cell *cell,
     if (bytes > TP_SHM_BODY) {
         return false;
     }
-    for (size_t at = FIRST; at < bytes; at += TP_SHM_LINE) {
-        __builtin_prefetch(cell->body + at); /* arrives while the message is matched */
-    }
+    prefetch(cell->body + FIRST, bytes > FIRST ? bytes - FIRST : 0);
     checked = copy->kind == TP_SHM_INLINE ? copy->header_len : bytes;
     if (checked > FIRST) {
         memcpy(copy->body + FIRST, cell->body + FIRST, checked - FIRST);
@@ -85,7 +95,11 @@ tp_shm_cell_read(const struct tp_shm_ring *ring, const struct tp_shm_cell *cell,
         return find_data(ring, copy, m) && m->len != 0;
     default:
         m->header = copy->body + 8;
-        return find_data(ring, copy, m);
+        if (!find_data(ring, copy, m)) {
+            return false;
+        }
+        prefetch(m->data, TP_MIN(m->len, (size_t)PREFETCH_MAX));
+        return true;
     }
 }
 
