@@ -30,6 +30,7 @@ EXTRA = """
 #define TELPHER_MSG_BUFFERS ...
 #define TELPHER_TAGS ...
 #define PENDING ...
+#define LANDED ...
 
 int64_t channel_send(telpher_channel *channel, const void *data, size_t len);
 int64_t channel_recv(telpher_channel *channel, void *data, size_t len);
@@ -487,7 +488,10 @@ static void mdr_main(telpher_mdr_call *call)
 
 #define TURNS_NS UINT64_C(1000000) /* Python handles signals afterwards */
 
-/* Makes turns until Python has something to do, or @posted, which may be NULL, has landed. */
+#define LANDED 2 /* beside the statuses of telpher_mdr_turn() */
+
+/* Makes turns until Python has something to do, or @posted, which may be NULL, has landed. @return LANDED, or the status of
+ * the last turn */
 static telpher_status mdr_turns(telpher_mdr *mdr, const mdr_posted *posted)
 {
     uint64_t end = now_ns() + TURNS_NS;
@@ -498,7 +502,7 @@ static telpher_status mdr_turns(telpher_mdr *mdr, const mdr_posted *posted)
         status = telpher_mdr_turn(mdr);
     } while (status == TELPHER_IN_PROGRESS && !python_ran && mdr_done.count == 0 &&
              (posted == NULL || !posted->landed) && now_ns() < end);
-    return status;
+    return status == TELPHER_IN_PROGRESS && posted != NULL && posted->landed ? LANDED : status;
 }
 
 static uint64_t wake_ns; /* of the monotonic clock: when Python's next timer is due */

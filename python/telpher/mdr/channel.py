@@ -43,7 +43,7 @@ class Channel:
         self._out = out = ffi.new("mdr_out *")
         out.to, out.sequence = self.remote._place()[0], sequence
         ffi.memmove(out.name, name, CHANNEL_NAME)
-        self._dtype = self._shape = self._described = None  # of the last array
+        self._type = self._dtype = self._shape = self._described = self._call = None  # of the last array
 
     def __getstate__(self):
         return self.remote, bytes(ffi.buffer(self._out.name)), self._end, self._out.sequence
@@ -59,29 +59,40 @@ class Channel:
         """
         if gpu_src_ptrs is not None:
             self._send_values(values, _pairs(gpu_src_ptrs, gpu_src_sizes))
-        elif len(values) != 1 or not self._send_array(values[0]):
+            return
+        value = values[0] if len(values) == 1 else None
+        if (type(value) is self._type and value.dtype is self._dtype and value.shape == self._shape
+                and value.flags.c_contiguous):
+            keep = ffi.from_buffer(value)
+            number = self._call(self._out, self._described, keep, len(keep))
+            if number:  # an error, or it is still being sent
+                self._send_or_keep(number, self._call, self._described, keep, len(keep), keep)
+        elif value is None or not self._send_other_array(value):
             self._send_values(values)
 
-    def _send_array(self, value):
+    def _send_other_array(self, value):
         """Sends a message of one array, without pickling. @return False: @value is none"""
-        if IS_NUMPY[type(value)] and value.dtype is self._dtype and value.shape == self._shape and value.flags.c_contiguous:
-            pointer = keep = ffi.from_buffer(value)
-            description, size, kind = self._described, len(pointer), HOST_ARRAY
-        else:
-            row = array_of(value)
-            if row is None:
-                return False
-            text, pointer, size, kind, keep = row
-            description = described(text, kind)
-            if IS_NUMPY[type(value)]:
-                self._dtype, self._shape, self._described = value.dtype, value.shape, description
-        if size < IN_BAND and kind == HOST_ARRAY and description.len + size <= charm._inline_max:
-            charm._sent(lib.mdr_send_inline, self._out, description, pointer, size)
-            return True
-        number = charm._sent(lib.mdr_send_array, self._out, description, pointer, size)
+        row = array_of(value)
+        if row is None:
+            return False
+        text, pointer, size, kind, keep = row
+        description = described(text, kind)
+        is_small = size < IN_BAND and kind == HOST_ARRAY and len(text) + size <= charm._inline_max
+        call = lib.mdr_send_inline if is_small else lib.mdr_send_array
+        if IS_NUMPY[type(value)]:
+            self._type, self._dtype, self._shape, self._described, self._call = (
+                type(value), value.dtype, value.shape, description, call)
+        number = call(self._out, description, pointer, size)
+        if number:
+            self._send_or_keep(number, call, description, pointer, size, keep)
+        return True
+
+    def _send_or_keep(self, number, call, description, pointer, size, keep):
+        """After a call that gave @number: calls again when fewer messages wait, and keeps what has not been sent."""
+        if number < 0:
+            number = charm._sent(call, self._out, description, pointer, size)
         if number:
             charm._sending[number] = keep
-        return True
 
     def _send_values(self, values, pairs=()):
         data, rows = encode(values, arrays=True, addresses=pairs)

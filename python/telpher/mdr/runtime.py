@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from .proxy import Proxy
     from .remote import Pool
 
-AGAIN, CANCELED, IN_PROGRESS = lib.TELPHER_ERR_AGAIN, lib.TELPHER_ERR_CANCELED, lib.TELPHER_IN_PROGRESS
+AGAIN, CANCELED, IN_PROGRESS, LANDED = lib.TELPHER_ERR_AGAIN, lib.TELPHER_ERR_CANCELED, lib.TELPHER_IN_PROGRESS, lib.LANDED
 MARGIN = 256  # [bytes] of parameters for headers
 EXIT = 1 << 8  # statuses of the run from here on: the exit code of charm.exit()
 
@@ -136,7 +136,10 @@ class _Runtime:
         while not queue and self._turn_status == IN_PROGRESS:
             if done.count:
                 self._forget_sent(done)
-            self._turn_status = turns(raw, posted)
+            status = turns(raw, posted)
+            if status == LANDED:
+                return True
+            self._turn_status = status
             if is_ready():
                 return True
         return False
