@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Tests which folders belong to this user alone. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

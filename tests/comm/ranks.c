@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Starts the ranks of a job as processes, and collects their statuses. */
 #include "ranks.h"
 #include "../support/collect.h"
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Writes what a test sees of the platforms, and compares two such reports. */
 #include "report.h"
 
 #include <stdio.h>

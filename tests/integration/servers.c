@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Starts, stops and removes telpherd processes for tests. */
 #include "servers.h"
 
 #include <errno.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Makes contexts on two servers, and fills and compares their buffers. */
 #include "world.h"
 
 #include <stdio.h>

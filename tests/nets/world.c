@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Runs ranks as processes or threads over one transport, with addresses in shared memory. */
 #include "world.h"
 #include "../support/collect.h"
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Picks a process of two servers, and kills it at the chosen moment. */
 #include "kill.h"
 
 #include <signal.h>

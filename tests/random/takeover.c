@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Runs each random program in a process of its own, and counts takeovers. */
 #include "takeover.h"
 
 #include <stdlib.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Runs of equal values in a sorted array: found by binary search, split and joined by changes. */
 #include "base/container/ranges.h"
 
 #include <string.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Replaces listed sockets by /dev/null in children of fork(): see descriptor.h. */
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Tests that a child of fork() keeps no connection open, and that its descriptors' numbers stay
+ * in use. */
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>

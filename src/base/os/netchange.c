@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Watches addresses, links and routes of this machine through rtnetlink. */
 #include "base/os/netchange.h"
 
 #include <errno.h>

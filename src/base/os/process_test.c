@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Tests of process.c: whether two processes are on one machine, and when one has ended. */
 #include "base/os/process.h"
 
 #include <poll.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Tests of CRC-32C: published values, sums of parts, and three sums at once. */
 #include "base/test_int.h"
 
 #include "base/text/crc32c.h"

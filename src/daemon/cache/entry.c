@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Writes and reads entries of the build cache, with every length checked: see entry.h. */
 #include "daemon/cache/entry.h"
 
 #include <string.h>

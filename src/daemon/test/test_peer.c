@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Speaks to an executor as another server of the same client does, frame by frame. */
 #include "daemon/test/test_peer.h"
 
 #include <string.h>

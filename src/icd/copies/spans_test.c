@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Tests which spans of a buffer a commit sends. */
 #include "icd/copies/spans.h"
 
 #include <setjmp.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Tests which sources count as having variables that outlive a kernel. */
 #include "icd/copies/variables.h"
 
 #include <setjmp.h>

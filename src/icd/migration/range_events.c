@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Adds, drops and finds events of a copy by the range of bytes that they concern. */
+/* Sets of events with ranges: adds, finds those that overlap a range, and drops ended ones. */
 #include "icd/migration/range_events.h"
 #include "icd/icd.h"
 #include "icd/objects/object.h"

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Servers with a build cache in a folder that the test looks into. */
 #include "cache_folder.h"
 
 #include <dirent.h>
