@@ -393,7 +393,7 @@ launch(telpher_rma_job *job, const telpher_rma_kernel *kernel, void *data,
             tp_rma_error_set(err, TELPHER_ERR_UNSUPPORTED,
                              "a child of fork() is not one of the job's processes");
     } else if (job->world != NULL) {
-        const struct tp_rma_coming coming = {.own = status, .words = err->text};
+        const struct tp_rma_coming coming = {.own = status, .text = err->text};
 
         status = tp_rma_remote_begin(job->world, run, job, kernel, &coming, err);
     }

@@ -10,7 +10,7 @@
 #include "base/trace/log.h"
 #include "rma/processes/remote.h"
 
-enum { ROWS_MAX = 64, NAMES_MAX = 8, WORDS_MAX = 4096 };
+enum { ROWS_MAX = 64, NAMES_MAX = 8, TEXT_MAX = 4096 };
 
 static void
 print_missing(FILE *out, const struct tp_rma_run *run, const struct tp_rma_group *group,
@@ -156,14 +156,14 @@ tp_rma_log_report(const char *report)
 }
 
 void
-tp_rma_report_text(char *words, size_t max, const char *kernel, const char *report)
+tp_rma_report_text(char *text, size_t max, const char *kernel, const char *report)
 {
     size_t name = strlen(kernel);
 
     if (strncmp(report, kernel, name) == 0 && strncmp(report + name, ": ", 2) == 0) {
         report += name + 2;
     }
-    snprintf(words, max, "%.*s", (int)strcspn(report, "\n"), report);
+    snprintf(text, max, "%.*s", (int)strcspn(report, "\n"), report);
 }
 
 void
@@ -174,14 +174,14 @@ tp_rma_report_error(telpher_error *err, telpher_status status, const char *repor
 }
 
 telpher_status
-tp_rma_error_set(telpher_error *err, telpher_status status, const char *words, ...)
+tp_rma_error_set(telpher_error *err, telpher_status status, const char *format, ...)
 {
     va_list args;
 
     if (err != NULL) {
         err->code = status;
-        va_start(args, words);
-        vsnprintf(err->text, sizeof(err->text), words, args);
+        va_start(args, format);
+        vsnprintf(err->text, sizeof(err->text), format, args);
         va_end(args);
     }
     return status;
@@ -189,14 +189,14 @@ tp_rma_error_set(telpher_error *err, telpher_status status, const char *words, .
 
 /* Of malloc(); NULL without memory. */
 static char *
-make_report(struct tp_rma_run *run, const char *words, bool with_table)
+make_report(struct tp_rma_run *run, const char *reason, bool with_table)
 {
     char *text = NULL;
     size_t size;
     FILE *out = open_memstream(&text, &size);
 
     if (out != NULL) {
-        fprintf(out, "%s: %s\n", run->kernel->name, words);
+        fprintf(out, "%s: %s\n", run->kernel->name, reason);
         if (with_table && run->link == NULL) { /* a GPU's ranks report at its end */
             tp_rma_report_table(out, run);
         }
@@ -208,7 +208,7 @@ make_report(struct tp_rma_run *run, const char *words, bool with_table)
 void
 tp_rma_run_warn(struct tp_rma_run *run, const char *format, ...)
 {
-    char text[WORDS_MAX], *report;
+    char text[TEXT_MAX], *report;
     va_list args;
 
     va_start(args, format);
@@ -220,13 +220,13 @@ tp_rma_run_warn(struct tp_rma_run *run, const char *format, ...)
 }
 
 static void
-write_report(struct tp_rma_run *run, telpher_status status, const char *words)
+write_report(struct tp_rma_run *run, telpher_status status, const char *reason)
 {
     /* with a race all ranks have returned */
-    char *text = make_report(run, words, status != TELPHER_ERR_RACE);
+    char *text = make_report(run, reason, status != TELPHER_ERR_RACE);
 
     if (text == NULL) {
-        tp_error("rma", "%s: %s", run->kernel->name, words);
+        tp_error("rma", "%s: %s", run->kernel->name, reason);
         return;
     }
     tp_rma_log_report(text);
@@ -236,11 +236,11 @@ write_report(struct tp_rma_run *run, telpher_status status, const char *words)
 }
 
 static void
-fail(struct tp_rma_run *run, telpher_status status, const char *words)
+fail(struct tp_rma_run *run, telpher_status status, const char *reason)
 {
     if (!atomic_exchange(&run->failed, true)) {
         /* before other ranks change state because of the failure */
-        write_report(run, status, words);
+        write_report(run, status, reason);
         atomic_store(&run->status, status);
         tp_rma_run_wake(run);
         if (run->remote != NULL) {
@@ -250,25 +250,25 @@ fail(struct tp_rma_run *run, telpher_status status, const char *words)
 }
 
 void
-tp_rma_run_fail(struct tp_rma_run *run, telpher_status status, const char *words, ...)
+tp_rma_run_fail(struct tp_rma_run *run, telpher_status status, const char *format, ...)
 {
-    char text[WORDS_MAX];
+    char text[TEXT_MAX];
     va_list args;
 
-    va_start(args, words);
-    vsnprintf(text, sizeof(text), words, args);
+    va_start(args, format);
+    vsnprintf(text, sizeof(text), format, args);
     va_end(args);
     fail(run, status, text);
 }
 
 void
-tp_rma_report_append(struct tp_rma_run *run, const char *words, ...)
+tp_rma_report_append(struct tp_rma_run *run, const char *format, ...)
 {
     char *text = NULL, *whole = NULL;
     va_list args;
 
-    va_start(args, words);
-    if (vasprintf(&text, words, args) >= 0) {
+    va_start(args, format);
+    if (vasprintf(&text, format, args) >= 0) {
         if (asprintf(&whole, "%s%s", run->report != NULL ? run->report : "", text) >=
             0) {
             free(run->report);
@@ -281,13 +281,13 @@ tp_rma_report_append(struct tp_rma_run *run, const char *words, ...)
 
 telpher_status
 tp_rma_call_refuse(struct tp_rma_lane *lane, telpher_status status,
-                   const struct tp_rma_call *call, const char *words, ...)
+                   const struct tp_rma_call *call, const char *format, ...)
 {
-    char text[WORDS_MAX], whole[WORDS_MAX + 128];
+    char text[TEXT_MAX], whole[TEXT_MAX + 128];
     va_list args;
 
-    va_start(args, words);
-    vsnprintf(text, sizeof(text), words, args);
+    va_start(args, format);
+    vsnprintf(text, sizeof(text), format, args);
     va_end(args);
     snprintf(whole, sizeof(whole), "rank %u, %s at %s: %s", lane->rank->index,
              tp_rma_op_name(call->op), call->where, text);

@@ -188,29 +188,28 @@ tp_rma_call_fn tp_rma_do_win_free;
 /* ---- report.c ---- */
 
 /**
- * Fails the run, unless it failed before: all waits end, and the report has @p words and
+ * Fails the run, unless it failed before: all waits end, and the report has @p format and
  * the waiting ranks. Any thread, no lock held.
  */
-void tp_rma_run_fail(struct tp_rma_run *run, telpher_status status, const char *words,
+void tp_rma_run_fail(struct tp_rma_run *run, telpher_status status, const char *format,
                      ...) __attribute__((format(printf, 3, 4)));
 
 /** Appends to the report of a run that has failed, and whose workers have ended. */
-void tp_rma_report_append(struct tp_rma_run *run, const char *words, ...)
+void tp_rma_report_append(struct tp_rma_run *run, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/** In a child of fork(), whose other threads are gone: the launch has failed, without words,
+/** In a child of fork(), whose other threads are gone: the launch has failed, without a text,
  *  and all locks are free. */
 void tp_rma_run_forked(struct tp_rma_run *run);
 
 /** The first line of a report, without the name of @p kernel, which others put there again. */
-void tp_rma_report_text(char *words, size_t max, const char *kernel,
-                        const char *report);
+void tp_rma_report_text(char *text, size_t max, const char *kernel, const char *report);
 /** The first line is the caller's error. */
 void tp_rma_report_error(telpher_error *err, telpher_status status, const char *report);
 
 /** Fills in an error, which may be NULL. @return @p status */
 telpher_status tp_rma_error_set(telpher_error *err, telpher_status status,
-                                const char *words, ...)
+                                const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
 /** Each line of a report is one of the log. */
@@ -218,7 +217,7 @@ void tp_rma_log_report(const char *report);
 
 /** A call of @p lane was given what cannot be: the run fails, with the call's place. */
 telpher_status tp_rma_call_refuse(struct tp_rma_lane *lane, telpher_status status,
-                                  const struct tp_rma_call *call, const char *words,
+                                  const struct tp_rma_call *call, const char *format,
                                   ...) __attribute__((format(printf, 4, 5)));
 /** Refuses the call if the launch does not have that tag. */
 static inline telpher_status
@@ -234,7 +233,7 @@ tp_rma_call_check_tag(struct tp_rma_lane *lane, const struct tp_rma_call *call,
 
 /** Prints the wait table of this process's ranks. Any thread. */
 void tp_rma_report_table(FILE *out, struct tp_rma_run *run);
-/** Logs a warning with the wait table; the run goes on. Any thread, no lock held. */
+/** Logs a warning, @p format, with the wait table; the run goes on. Any thread, no lock held. */
 void tp_rma_run_warn(struct tp_rma_run *run, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 

@@ -531,7 +531,7 @@ content(struct input *in, const telpher_rma_command *c, uint8_t *ret, size_t mos
                                  .block = {1, 1, 1},
                                  .kernel = "fuzz"};
 
-        memset(h.words, 'w', input_u8(in) % (sizeof(h.words) + 1));
+        memset(h.text, 'w', input_u8(in) % (sizeof(h.text) + 1));
         memcpy(ret, &h, sizeof(h));
         at = sizeof(h);
         len = number(in, 128) % (at + 128);

@@ -193,22 +193,22 @@ class dcuda_log
 
     TELPHER_RMA_FN explicit dcuda_log(telpher_rma *lane) : rma(lane) { clear(); }
 
-    TELPHER_RMA_FN dcuda_log &operator<<(const char *words)
+    TELPHER_RMA_FN dcuda_log &operator<<(const char *more)
     {
         if (kind != 0) {
             print();
         }
-        for (; *words != '\0' && len < sizeof(text) - 1; words++) {
-            text[len++] = *words;
+        for (; *more != '\0' && len < sizeof(text) - 1; more++) {
+            text[len++] = *more;
         }
         text[len] = '\0';
         return *this;
     }
     TELPHER_RMA_FN dcuda_log &operator<<(char value)
     {
-        const char words[2] = {value, '\0'};
+        const char more[2] = {value, '\0'};
 
-        return *this << words;
+        return *this << more;
     }
     TELPHER_RMA_FN dcuda_log &operator<<(bool value) { return number(1, value, 0); }
     TELPHER_RMA_FN dcuda_log &operator<<(int value) { return number(1, value, 0); }

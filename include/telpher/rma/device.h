@@ -198,7 +198,7 @@
 #define telpher_rma_split(rma, comm, color, key, ret_comm)                             \
     (TELPHER_RMA_CALL_(rma, split)(rma, comm, color, key, ret_comm, TELPHER_RMA_HERE))
 
-/* ---- words, time, failure: each lane for itself, but for the timer ---- */
+/* ---- log, time, failure: each lane for itself, but for the timer ---- */
 
 /** A line of text, alone or with a number, while the kernel runs. */
 #define telpher_rma_log(rma, text) (TELPHER_RMA_CALL_(rma, log)(rma, text, 0, 0, 0))

@@ -95,7 +95,7 @@ TELPHER_CALL uint32_t telpher_rma_job_lanes(const telpher_rma_job *job);
  *
  * A launch that fails ends all waits of its kernel with an error; the kernel's ranks run on
  * to their ends. The first failure is what is returned, and telpher_rma_report() has the
- * words.
+ * text.
  *
  * @param data  for telpher_rma_data() in the kernel; borrowed. May be NULL.
  * @param err   gets the first line of the report; may be NULL.

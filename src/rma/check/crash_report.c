@@ -24,7 +24,7 @@ static struct tp_mutex lock = TP_MUTEX_INIT;
 static unsigned launches; /* under way, of those that have a check on */
 static bool is_set[TP_ARRAY_LEN(watched)];
 
-/* The kernel's lane has the processor, and locks nothing here: words can be made as usual. */
+/* The kernel's lane has the processor, and locks nothing here: text is formatted as usual. */
 static void
 say(int number, const void *at)
 {

@@ -60,7 +60,7 @@ watch(void *link)
     look_for_failure(l);
     atomic_store(&l->over, true);
     if (ended != TELPHER_OK) {
-        tp_rma_run_fail(l->run, ended, "the GPU: %s", l->grid.words(l->grid.user));
+        tp_rma_run_fail(l->run, ended, "the GPU: %s", l->grid.error_text(l->grid.user));
     } else if (__atomic_load_n(&l->shared->control, __ATOMIC_ACQUIRE) ==
                TELPHER_RMA_GOES_ON) {
         tp_rma_run_fail(l->run, TELPHER_ERR_DEVICE,
@@ -163,15 +163,15 @@ begin(telpher_rma_link *api, telpher_status own, telpher_rma_shared *shared,
     struct tp_rma_world *w = l->job->world;
     const bool broken = w->broken; /* then the address is not sent */
     const char *report = l->outcome->report;
-    char words[TELPHER_ERROR_TEXT_BYTES];
+    char text[TELPHER_ERROR_TEXT_BYTES];
     struct tp_rma_coming coming = {.own = own,
-                                   .words = l->err->text,
+                                   .text = l->err->text,
                                    .address = address,
                                    .address_len = address_len};
 
     if (report != NULL) {
-        tp_rma_report_text(words, sizeof(words), l->kernel->name, report);
-        coming.words = words;
+        tp_rma_report_text(text, sizeof(text), l->kernel->name, report);
+        coming.text = text;
     }
     l->begun = true;
     l->shared = shared;

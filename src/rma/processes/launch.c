@@ -39,17 +39,17 @@ progress(struct tp_rma_world *w)
     }
 }
 
-static telpher_status say(telpher_error *err, telpher_status status, const char *words,
+static telpher_status say(telpher_error *err, telpher_status status, const char *format,
                           ...) __attribute__((format(printf, 3, 4)));
 
 static telpher_status
-say(telpher_error *err, telpher_status status, const char *words, ...)
+say(telpher_error *err, telpher_status status, const char *format, ...)
 {
     char text[TELPHER_ERROR_TEXT_BYTES];
     va_list args;
 
-    va_start(args, words);
-    vsnprintf(text, sizeof(text), words, args);
+    va_start(args, format);
+    vsnprintf(text, sizeof(text), format, args);
     va_end(args);
     tp_error("rma", "%s", text);
     err->code = status;
@@ -161,7 +161,7 @@ say_cannot(const struct tp_rma_world *w, uint32_t process, telpher_error *err)
         (int32_t)hello->status < 0 ? (int32_t)hello->status : TELPHER_ERR_PROTO;
 
     return say(err, status, "process %u cannot launch %s: %s", process, hello->kernel,
-               hello->words[0] != '\0' ? hello->words : telpher_status_text(status));
+               hello->text[0] != '\0' ? hello->text : telpher_status_text(status));
 }
 
 static telpher_status
@@ -195,17 +195,17 @@ repeat_failure(const struct tp_rma_run *run, telpher_error *err)
  */
 static void
 step_back(struct tp_rma_world *w, struct tp_rma_hello *hello, telpher_status status,
-          const char *words)
+          const char *reason)
 {
     const telpher_rma_command failed = {.op = TP_RMA_CONTROL_FAILED,
                                         .tag = (uint32_t)status};
 
     w->broken = status == TELPHER_ERR_TIMEOUT || status == TELPHER_ERR_PEER_LOST;
     hello->status = (uint32_t)status;
-    snprintf(hello->words, sizeof(hello->words), "%.*s", (int)sizeof(hello->words) - 1,
-             words);
+    snprintf(hello->text, sizeof(hello->text), "%.*s", (int)sizeof(hello->text) - 1,
+             reason);
     say_hello(w, hello, NULL, 0);
-    tp_rma_control_broadcast(w, &failed, words, strlen(words) + 1);
+    tp_rma_control_broadcast(w, &failed, reason, strlen(reason) + 1);
     for (uint32_t i = 0; i < w->count && status == TELPHER_ERR_TIMEOUT; i++) {
         if (i != w->process && hello_of(w, i) == NULL) {
             w->processes[i].lost = true;
@@ -336,10 +336,10 @@ decline(struct tp_rma_world *w, struct tp_rma_hello *hello, telpher_error *err)
         snprintf(name, sizeof(name), "process %u", lost);
     }
     hello->status = (uint32_t)TELPHER_ERR_PEER_LOST;
-    snprintf(hello->words, sizeof(hello->words),
+    snprintf(hello->text, sizeof(hello->text),
              "%s is lost since an earlier launch: start the job again", name);
     say_hello(w, hello, NULL, 0);
-    return say(err, TELPHER_ERR_PEER_LOST, "%s", hello->words);
+    return say(err, TELPHER_ERR_PEER_LOST, "%s", hello->text);
 }
 
 telpher_status
@@ -349,24 +349,24 @@ tp_rma_remote_begin(struct tp_rma_world *w, struct tp_rma_run *run,
 {
     struct tp_rma_hello hello;
     const telpher_rma_command done = {.op = TP_RMA_CONTROL_DONE};
-    telpher_error words = {0};
+    telpher_error reason = {0};
     telpher_status status;
 
     w->serial++;
     forget_last(w);
     w->run = w->broken ? NULL : run;
     hello = make_hello(w, job, kernel, coming->own);
-    snprintf(hello.words, sizeof(hello.words), "%.*s", (int)sizeof(hello.words) - 1,
-             coming->words != NULL ? coming->words : "");
+    snprintf(hello.text, sizeof(hello.text), "%.*s", (int)sizeof(hello.text) - 1,
+             coming->text != NULL ? coming->text : "");
     if (w->broken) {
         return decline(w, &hello, err);
     }
     say_hello(w, &hello, coming->address, coming->address_len);
-    status = wait_for_hellos(w, job, hello.kernel, &words);
+    status = wait_for_hellos(w, job, hello.kernel, &reason);
     if (status != TELPHER_OK) {
-        step_back(w, &hello, status, words.text);
+        step_back(w, &hello, status, reason.text);
     } else {
-        status = compare_hellos(w, coming->own, &words);
+        status = compare_hellos(w, coming->own, &reason);
     }
     if (status != TELPHER_OK) {
         /* processes that found all hellos good run, and wait for this one */
@@ -374,8 +374,8 @@ tp_rma_remote_begin(struct tp_rma_world *w, struct tp_rma_run *run,
         telpher_progress(w->ctx);
         w->run = NULL;
     }
-    if (words.code != TELPHER_OK) {
-        *err = words;
+    if (reason.code != TELPHER_OK) {
+        *err = reason;
     }
     return status;
 }

@@ -202,7 +202,7 @@ void
 tp_rma_remote_tell_failure(struct tp_rma_remote *r)
 {
     telpher_rma_command c = {.op = TP_RMA_CONTROL_FAILED};
-    char words[TELPHER_ERROR_TEXT_BYTES];
+    char text[TELPHER_ERROR_TEXT_BYTES];
 
     if (!is_to_tell(r)) {
         return;
@@ -210,10 +210,10 @@ tp_rma_remote_tell_failure(struct tp_rma_remote *r)
     atomic_store(&r->failure_sent, true);
     c.tag = (uint32_t)atomic_load(&r->run->status);
     tp_mutex_lock(&r->run->fail_lock);
-    tp_rma_report_text(words, sizeof(words), r->run->kernel->name,
+    tp_rma_report_text(text, sizeof(text), r->run->kernel->name,
                        r->run->report != NULL ? r->run->report : "");
     tp_mutex_unlock(&r->run->fail_lock);
-    tp_rma_control_broadcast(r->world, &c, words, strlen(words) + 1);
+    tp_rma_control_broadcast(r->world, &c, text, strlen(text) + 1);
 }
 
 unsigned

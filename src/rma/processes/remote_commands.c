@@ -272,12 +272,12 @@ take_hello(struct tp_rma_world *w, uint32_t process, const void *body, size_t le
 
     memcpy(&hello, body, head);
     hello.kernel[sizeof(hello.kernel) - 1] = '\0';
-    hello.words[sizeof(hello.words) - 1] = '\0';
+    hello.text[sizeof(hello.text) - 1] = '\0';
     tp_text_tame(hello.kernel, false);
-    tp_text_tame(hello.words, false);
+    tp_text_tame(hello.text, false);
     if (head < sizeof(hello)) {
         hello.status = (uint32_t)TELPHER_ERR_VERSION;
-        snprintf(hello.words, sizeof(hello.words), "it has another library");
+        snprintf(hello.text, sizeof(hello.text), "it has another library");
     }
     if ((int32_t)(hello.serial - w->serial) >= 0) { /* otherwise that launch is over */
         p->hellos[hello.serial % 2] = hello;
@@ -286,16 +286,16 @@ take_hello(struct tp_rma_world *w, uint32_t process, const void *body, size_t le
 }
 
 static char *
-take_words(const void *body, size_t len)
+take_text(const void *body, size_t len)
 {
-    char *words = tp_malloc(len + 1, "words");
+    char *text = tp_malloc(len + 1, "text of a failure");
 
-    if (words != NULL) {
-        memcpy(words, body, len);
-        words[len] = '\0';
-        tp_text_tame(words, true);
+    if (text != NULL) {
+        memcpy(text, body, len);
+        text[len] = '\0';
+        tp_text_tame(text, true);
     }
-    return words;
+    return text;
 }
 
 static void
@@ -303,13 +303,13 @@ take_failure(struct tp_rma_run *run, uint32_t process, const telpher_rma_command
              const void *body, size_t len)
 {
     int32_t status = (int32_t)c->tag;
-    char *words = take_words(body, len);
+    char *text = take_text(body, len);
 
     /* the sender has sent it to all processes */
     atomic_store(&run->remote->failure_sent, true);
     tp_rma_run_fail(run, status < 0 ? status : TELPHER_ERR_PROTO, "process %u: %s",
-                    process, words != NULL ? words : telpher_status_text(status));
-    tp_free(words);
+                    process, text != NULL ? text : telpher_status_text(status));
+    tp_free(text);
 }
 
 static void
@@ -317,7 +317,7 @@ take_done(struct tp_rma_process *p, const void *body, size_t len)
 {
     p->done = true;
     tp_free(p->table);
-    p->table = len > 1 ? take_words(body, len) : NULL;
+    p->table = len > 1 ? take_text(body, len) : NULL;
 }
 
 static void

@@ -41,7 +41,7 @@ struct tp_rma_hello {
     uint32_t elsewhere; /* the kernel brings its launcher */
     uint32_t block[3];
     char kernel[TP_RMA_WHERE];
-    char words[4 * TP_RMA_WHERE]; /* text of an error, if the status is one */
+    char text[4 * TP_RMA_WHERE]; /* text of an error, if the status is one */
 };
 
 /** Handles a command or control message from another process, in order. */
@@ -95,7 +95,7 @@ struct tp_rma_get {
 /** One process's contribution to the start of a launch. */
 struct tp_rma_coming {
     telpher_status own; /* its own error, or TELPHER_OK */
-    const char *words; /* text of that, or NULL */
+    const char *text; /* text of that, or NULL */
     const void *address; /* the launcher's, for the other processes */
     size_t address_len;
 };

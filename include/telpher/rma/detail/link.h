@@ -180,7 +180,7 @@ typedef struct telpher_rma_grid {
      *  @return IN_PROGRESS while it runs, OK when it has ended, otherwise its error */
     telpher_status (*look)(void *user);
     /** The error text of a failure; valid as long as the launch. */
-    const char *(*words)(void *user);
+    const char *(*error_text)(void *user);
     /** The wait table after the end, as text from malloc(); NULL = no memory. */
     char *(*table)(void *user);
     /** The address at which memory of another process is mapped here; 0 if it is

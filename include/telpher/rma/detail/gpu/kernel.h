@@ -155,7 +155,7 @@ telpher_rma_gpu_begin_one(const telpher_rma_gpu *launch, telpher_rma *rma)
     state->taken_more = part->taken + tags;
     state->box = g->shared != NULL ? &g->shared->mailboxes[me - g->base] : NULL;
     state->answer = g->shared != NULL ? &part->answers[me] : NULL;
-    state->bell = part->mail != NULL ? &part->bells[me] : NULL;
+    state->signal = part->mail != NULL ? &part->signals[me] : NULL;
     if (telpher_rma_gpu_load64(&g->parts[0].launch->start) == 0) {
         atomicCAS_system((unsigned long long *)&g->parts[0].launch->start, 0ull,
                          (unsigned long long)telpher_rma_gpu_clock());
@@ -197,7 +197,7 @@ telpher_rma_gpu_end_one(const telpher_rma *rma)
     if (state->box != NULL) {
         telpher_rma_gpu_post_return(rma);
     }
-    if (state->bell == NULL) {
+    if (state->signal == NULL) {
         return;
     }
     telpher_rma_gpu_come(rma, last, 0, 1); /* after the fence above */

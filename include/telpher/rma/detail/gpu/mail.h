@@ -9,7 +9,7 @@
  * request, how many slots it has taken. A target starts polling only after a sender
  * requests it, with a first small put that goes the ordinary way; programs without
  * small puts pay nothing. It polls while it waits: the slots of the rank that sent the
- * tag last, and those of all senders if its doorbell counter is ahead of the number of
+ * tag last, and those of all senders if its signal is ahead of the number of
  * messages taken.
  *
  * Nothing overtakes a slot. While a target may not have taken some slots of a rank, the
@@ -31,7 +31,7 @@ enum {
     TELPHER_RMA_GPU_MAIL_TAG = 48,
     TELPHER_RMA_GPU_MAIL_LEN = 56,
     TELPHER_RMA_GPU_MAIL_ROUND = 60,
-    TELPHER_RMA_GPU_MAIL_RING = 40 /* in a doorbell: number of messages above, sum of
+    TELPHER_RMA_GPU_MAIL_SIGNAL = 40 /* in a signal: number of messages above, sum of
                                     * their ranks below */
 };
 #define TELPHER_RMA_GPU_BEHIND ((uint64_t)1 << 32) /* in a count */
@@ -51,12 +51,12 @@ telpher_rma_gpu_mail_is(uint64_t meta, uint32_t number)
            telpher_rma_gpu_mail_round(number);
 }
 
-/* The value that a message adds to its target's doorbell: one, and the sender. So if exactly
+/* The value that a message adds to its target's signal: one, and the sender. So if exactly
  * one message was not taken, the difference identifies its sender. */
 TELPHER_RMA_GPU_FN_ uint64_t
-telpher_rma_gpu_ring_of(uint32_t source)
+telpher_rma_gpu_signal_of(uint32_t source)
 {
-    return ((uint64_t)1 << TELPHER_RMA_GPU_MAIL_RING) + source + 1;
+    return ((uint64_t)1 << TELPHER_RMA_GPU_MAIL_SIGNAL) + source + 1;
 }
 
 /* ---- the target ---- */
@@ -156,7 +156,7 @@ telpher_rma_gpu_unpack(const telpher_rma *rma, telpher_rma_gpu_inbox *in,
     state->taken[tag]--; /* one more than the counter says */
     in->taken++;
     in->next = in->slots + in->taken % TELPHER_RMA_GPU_DEPTH * 2;
-    state->mailed += telpher_rma_gpu_ring_of(in->source);
+    state->mailed += telpher_rma_gpu_signal_of(in->source);
     state->guess[tag] = (uint16_t)(in->source + 1);
     state->senders[tag] = in->source + 1;
     telpher_rma_gpu_tell_soon(in);

@@ -5,23 +5,23 @@
 
 #include <cuda_runtime.h>
 
-/* Whether the doorbell says that messages are waiting. If some were taken before
- * their sender rang, the count may be lower. */
+/* Whether the signal says that messages are waiting. If some were taken before
+ * their sender signaled, the count may be lower. */
 TELPHER_RMA_GPU_FN_ int
-telpher_rma_gpu_rings(uint64_t bell, uint64_t mailed)
+telpher_rma_gpu_is_signaled(uint64_t signal, uint64_t mailed)
 {
-    return (int64_t)(bell - mailed) >> TELPHER_RMA_GPU_MAIL_RING > 0;
+    return (int64_t)(signal - mailed) >> TELPHER_RMA_GPU_MAIL_SIGNAL > 0;
 }
 
-/* Takes the messages counted by the doorbell value @p bell. */
+/* Takes the messages counted by the signal @p signal. */
 TELPHER_RMA_GPU_FN_ void
-telpher_rma_gpu_answer(const telpher_rma *rma, uint64_t bell)
+telpher_rma_gpu_answer(const telpher_rma *rma, uint64_t signal)
 {
-    uint64_t more = bell - telpher_rma_gpu_state_of(rma)->mailed;
+    uint64_t more = signal - telpher_rma_gpu_state_of(rma)->mailed;
 
-    if (more >> TELPHER_RMA_GPU_MAIL_RING == 1) {
+    if (more >> TELPHER_RMA_GPU_MAIL_SIGNAL == 1) {
         uint32_t source =
-            (uint32_t)(more & (((uint64_t)1 << TELPHER_RMA_GPU_MAIL_RING) - 1)) - 1;
+            (uint32_t)(more & (((uint64_t)1 << TELPHER_RMA_GPU_MAIL_SIGNAL) - 1)) - 1;
 
         if (source < rma->world_size) {
             telpher_rma_gpu_take_mail(rma, source);
@@ -56,12 +56,12 @@ TELPHER_RMA_GPU_SLOW_FN_ void
 telpher_rma_gpu_look_for_some(const telpher_rma *rma)
 {
     telpher_rma_gpu_state *state = telpher_rma_gpu_state_of(rma);
-    uint64_t bell, asked;
+    uint64_t signal, asked;
 
-    telpher_rma_gpu_load_both(&state->bell->rung, &bell, &asked);
-    if (telpher_rma_gpu_rings(bell, state->mailed)) {
+    telpher_rma_gpu_load_both(&state->signal->count, &signal, &asked);
+    if (telpher_rma_gpu_is_signaled(signal, state->mailed)) {
         telpher_rma_gpu_seen(state->domains);
-        telpher_rma_gpu_answer(rma, bell);
+        telpher_rma_gpu_answer(rma, signal);
     }
     if ((uint32_t)asked != state->answered) {
         state->answered = (uint32_t)asked;
@@ -80,7 +80,7 @@ telpher_rma_gpu_look_for_mail(const telpher_rma *rma)
 {
     telpher_rma_gpu_state *state = telpher_rma_gpu_state_of(rma);
 
-    if (state->bell != NULL && (state->looks || ++state->waits % 16 == 0)) {
+    if (state->signal != NULL && (state->looks || ++state->waits % 16 == 0)) {
         telpher_rma_gpu_look_for_some(rma);
     }
 }
@@ -92,7 +92,7 @@ telpher_rma_gpu_look_seldom(const telpher_rma *rma)
 {
     telpher_rma_gpu_state *state = telpher_rma_gpu_state_of(rma);
 
-    if (state->bell != NULL && ++state->waits % (state->looks ? 256 : 16) == 0) {
+    if (state->signal != NULL && ++state->waits % (state->looks ? 256 : 16) == 0) {
         telpher_rma_gpu_look_for_some(rma);
     }
 }

@@ -26,7 +26,7 @@ telpher_rma_gpu_settle(const telpher_rma *rma, telpher_rma_gpu_outbox *out,
             return TELPHER_OK;
         }
         if (polls % 16 == 0) { /* it may answer before it has taken all */
-            atomicAdd_system(&out->bell->asked, 1);
+            atomicAdd_system(&out->signal->asked, 1);
         }
         telpher_rma_gpu_look_for_mail(rma);
         status = telpher_rma_gpu_look(rma, &wait, 0, polls++);
@@ -121,14 +121,14 @@ telpher_rma_gpu_change_outbox(const telpher_rma *rma, telpher_rma_gpu_outbox *ou
     returned = telpher_rma_gpu_load(credit);
     if (returned == 0) { /* it does not look yet */
         if (state->asks++ % TELPHER_RMA_GPU_DEPTH == 0) {
-            atomicAdd_system(&part->bells[target].asked, 1);
+            atomicAdd_system(&part->signals[target].asked, 1);
         }
         return 0;
     }
     out->target = target;
     out->credit = credit;
     out->sent = out->acked = returned - 1; /* all was taken */
-    out->bell = &part->bells[target];
+    out->signal = &part->signals[target];
     out->slots = part->mail + ((uint64_t)target * g->ranks + rma->world_rank) *
                                   TELPHER_RMA_GPU_DEPTH * 2;
     telpher_rma_gpu_next_mail(out);
@@ -159,7 +159,7 @@ telpher_rma_gpu_mail_sent(telpher_rma_gpu_state *state, telpher_rma_gpu_outbox *
 
 /* The next slot for a far target, if the message may use one. */
 typedef struct telpher_rma_gpu_mailing {
-    uint64_t *slot, *rung, round;
+    uint64_t *slot, *signal, round;
     int good;
 } telpher_rma_gpu_mailing;
 
@@ -170,12 +170,12 @@ telpher_rma_gpu_may_mail(const telpher_rma *rma, uint32_t target, uint32_t tag,
 {
     const telpher_rma_gpu_state *state = telpher_rma_gpu_state_of(rma);
     const telpher_rma_gpu_outbox *out = &state->out[target % TELPHER_RMA_GPU_BOXES];
-    const uint64_t bell = (uint64_t)state->bell;
+    const uint64_t signal = (uint64_t)state->signal;
     const uint32_t dirty = state->dirty & TELPHER_RMA_GPU_PUT_FAR, known = out->target,
                    room = out->sent - out->acked;
 
-    return telpher_rma_gpu_mailing{out->next, (uint64_t *)out->bell, out->round,
-                                   (bell != 0) & (dirty == 0) & (known == target) &
+    return telpher_rma_gpu_mailing{out->next, (uint64_t *)out->signal, out->round,
+                                   (signal != 0) & (dirty == 0) & (known == target) &
                                        (room < TELPHER_RMA_GPU_DEPTH) &
                                        (tag < TELPHER_RMA_GPU_TAGS) &
                                        (at >> TELPHER_RMA_GPU_MAIL_TAG == 0)};
@@ -193,7 +193,7 @@ telpher_rma_gpu_mail_to(const telpher_rma *rma, const telpher_rma_gpu_mailing *m
                                at | (uint64_t)tag << TELPHER_RMA_GPU_MAIL_TAG |
                                    (uint64_t)len << TELPHER_RMA_GPU_MAIL_LEN |
                                    mailing->round);
-    telpher_rma_gpu_add(mailing->rung, telpher_rma_gpu_ring_of(rma->world_rank));
+    telpher_rma_gpu_add(mailing->signal, telpher_rma_gpu_signal_of(rma->world_rank));
     telpher_rma_gpu_mail_sent(state, &state->out[target % TELPHER_RMA_GPU_BOXES], at,
                               len);
 }
@@ -207,7 +207,7 @@ telpher_rma_gpu_mail(const telpher_rma *rma, uint32_t target, uint32_t tag, uint
     telpher_rma_gpu_state *state = telpher_rma_gpu_state_of(rma);
     telpher_rma_gpu_mailing mailing;
 
-    if (state->bell == NULL || (state->dirty & TELPHER_RMA_GPU_PUT_FAR) != 0 ||
+    if (state->signal == NULL || (state->dirty & TELPHER_RMA_GPU_PUT_FAR) != 0 ||
         !telpher_rma_gpu_change_outbox(rma, &state->out[target % TELPHER_RMA_GPU_BOXES],
                                        target)) {
         return 0;

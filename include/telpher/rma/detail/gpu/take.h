@@ -41,7 +41,7 @@ telpher_rma_gpu_behind(const telpher_rma *rma, uint32_t tag)
 }
 
 /* Ends a successful wait: the data that the counter covers is readable, and mail
- * sent before it was taken, from any sender, because the doorbell may lag behind. */
+ * sent before it was taken, from any sender, because the signal may lag behind. */
 TELPHER_RMA_GPU_FN_ void
 telpher_rma_gpu_counted(const telpher_rma *rma, uint32_t tag, uint64_t seen)
 {
@@ -50,7 +50,7 @@ telpher_rma_gpu_counted(const telpher_rma *rma, uint32_t tag, uint64_t seen)
 
     telpher_rma_gpu_seen(state->domains);
     if (behind != telpher_rma_gpu_behind(rma, tag)) {
-        if (state->bell != NULL) { /* without small puts the lower half has wrapped */
+        if (state->signal != NULL) { /* without small puts the lower half has wrapped */
             telpher_rma_gpu_take_all_mail(rma);
         }
         if (tag < TELPHER_RMA_GPU_TAGS) {
@@ -149,23 +149,24 @@ telpher_rma_gpu_mail_comes(const telpher_rma *rma, uint32_t tag, uint32_t count)
 
     telpher_rma_gpu_inbox *in = telpher_rma_gpu_mail_expected(rma, tag);
     const telpher_rma_gpu_inbox box = in != NULL ? *in : telpher_rma_gpu_inbox{};
-    const uint64_t *at = &state->counts[tag], *bell = &state->bell->rung,
+    const uint64_t *at = &state->counts[tag], *signal = &state->signal->count,
                    mailed = state->mailed;
-    const uint64_t *slot = in != NULL ? box.next : bell;
+    const uint64_t *slot = in != NULL ? box.next : signal;
     const uint32_t taken = telpher_rma_gpu_taken(rma, tag), answered = state->answered,
                    behind = telpher_rma_gpu_behind(rma, tag);
     uint32_t *senders = state->senders;
-    uint64_t seen, value, meta, rung, asked;
+    uint64_t seen, value, meta, signaled, asked;
     int came = 0;
 
 #pragma unroll 1
     for (uint32_t polls = 0; polls < TELPHER_RMA_GPU_EAGER / 2; polls++) {
         telpher_rma_gpu_load_both(slot, &value, &meta);
         seen = telpher_rma_gpu_load64(at);
-        telpher_rma_gpu_load_both(bell, &rung, &asked);
+        telpher_rma_gpu_load_both(signal, &signaled, &asked);
         came = (in != NULL) & telpher_rma_gpu_mail_is(meta, box.taken);
         if (came | ((uint32_t)seen - taken >= count) |
-            telpher_rma_gpu_rings(rung, mailed) | ((uint32_t)asked != answered)) {
+            telpher_rma_gpu_is_signaled(signaled, mailed) |
+            ((uint32_t)asked != answered)) {
             break;
         }
     }
@@ -176,7 +177,7 @@ telpher_rma_gpu_mail_comes(const telpher_rma *rma, uint32_t tag, uint32_t count)
         telpher_rma_gpu_mail_write(value, meta);
         in->taken = box.taken + 1;
         in->next = box.slots + (box.taken + 1) % TELPHER_RMA_GPU_DEPTH * 2;
-        state->mailed = mailed + telpher_rma_gpu_ring_of(box.source);
+        state->mailed = mailed + telpher_rma_gpu_signal_of(box.source);
         state->taken[tag] = taken + count - 1;
         senders[tag] = box.source + 1;
         return 1;

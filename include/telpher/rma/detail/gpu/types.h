@@ -109,12 +109,12 @@ typedef struct telpher_rma_gpu_line {
 } telpher_rma_gpu_line;
 
 /** Counts of small puts that arrived, and of requests to poll or to report. */
-typedef struct __align__(16) telpher_rma_gpu_bell
+typedef struct __align__(16) telpher_rma_gpu_signal
 {
-    uint64_t rung; /* first member; both are loaded at once */
+    uint64_t count; /* first member; both are loaded at once */
     uint32_t asked, apart;
 }
-telpher_rma_gpu_bell;
+telpher_rma_gpu_signal;
 
 /** The last answer of the progress thread. */
 typedef struct telpher_rma_gpu_reply {
@@ -138,7 +138,7 @@ typedef struct telpher_rma_gpu_part {
     uint32_t
         *credits; /* number taken + 1, by source and target; 0 = the target does not
                    * poll */
-    telpher_rma_gpu_bell *bells; /* by target */
+    telpher_rma_gpu_signal *signals; /* by target */
     telpher_rma_gpu_reply *answers; /* by rank; NULL = one process */
 } telpher_rma_gpu_part;
 
@@ -206,7 +206,7 @@ typedef struct __align__(16) telpher_rma_gpu_outbox
     uint64_t *next,
         round; /* of the next message: its slot, and its round as in there */
     uint64_t *slots;
-    telpher_rma_gpu_bell *bell;
+    telpher_rma_gpu_signal *signal;
     uint32_t target, sent, acked, apart;
     uint64_t low, high; /* bounds of the bytes that messages not yet taken write */
     uint32_t *credit;
@@ -247,8 +247,8 @@ typedef struct telpher_rma_gpu_state {
     uint64_t timer_start; /* 0 = never */
     uint32_t listed; /* whether lanes have entered this rank in the wait table, in a
                  * reduction of few bytes */
-    telpher_rma_gpu_bell *bell; /* this rank's; NULL = no small puts */
-    uint64_t mailed; /* small puts taken, as the doorbell counts */
+    telpher_rma_gpu_signal *signal; /* this rank's; NULL = no small puts */
+    uint64_t mailed; /* small puts taken, as the signal counts */
     uint32_t looks; /* whether it polls, because a sender requested it */
     uint32_t waits, asks; /* polls so far, to check for mail or requests now and then */
     uint32_t answered; /* requests seen */

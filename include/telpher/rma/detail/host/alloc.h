@@ -52,11 +52,11 @@ telpher_rma_cuda_mail(struct telpher_rma_cuda *c, uint32_t d)
         telpher_rma_cuda_alloc(c, d, n * numbers), first, numbers);
     part->credits = (uint32_t *)telpher_rma_cuda_back(
         telpher_rma_cuda_alloc(c, d, n * numbers), first, numbers);
-    part->bells = (telpher_rma_gpu_bell *)telpher_rma_cuda_back(
-        telpher_rma_cuda_alloc(c, d, n * sizeof(*part->bells)), first,
-        sizeof(*part->bells));
+    part->signals = (telpher_rma_gpu_signal *)telpher_rma_cuda_back(
+        telpher_rma_cuda_alloc(c, d, n * sizeof(*part->signals)), first,
+        sizeof(*part->signals));
     return part->mail != NULL && part->mail_taken != NULL && part->credits != NULL &&
-           part->bells != NULL;
+           part->signals != NULL;
 }
 
 /* [bytes] of counters; they are alone in their allocation, which other processes

@@ -40,7 +40,7 @@ telpher_rma_cuda_fits(const telpher_rma_kernel *kernel, telpher_rma_outcome *o,
     const int lanes = (int)(o->block[0] * o->block[1] * o->block[2]);
     cudaFuncAttributes attributes;
     int processors = 0, cooperative = 0, blocks = 0;
-    char words[320];
+    char text[320];
 
     if (cudaSetDevice(device) != cudaSuccess ||
         cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device) !=
@@ -55,14 +55,14 @@ telpher_rma_cuda_fits(const telpher_rma_kernel *kernel, telpher_rma_outcome *o,
     }
     if (!cooperative || (uint32_t)(blocks * processors) < ranks + more) {
         snprintf(
-            words, sizeof(words),
+            text, sizeof(text),
             "%u ranks of %d lanes%s cannot run at once: %d processors take %d each "
             "(%d registers a lane, %zu bytes of shared memory a rank, up to %d "
             "lanes)",
             ranks, lanes, more != 0 ? " and a block that delivers to them" : "",
             processors, cooperative ? blocks : 0, attributes.numRegs,
             attributes.sharedSizeBytes, attributes.maxThreadsPerBlock);
-        telpher_rma_cuda_say(o, TELPHER_ERR_LIMIT, kernel->name, words, "");
+        telpher_rma_cuda_say(o, TELPHER_ERR_LIMIT, kernel->name, text, "");
         return 0;
     }
     return 1;

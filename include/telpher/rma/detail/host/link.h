@@ -91,9 +91,9 @@ telpher_rma_cuda_look(void *cuda)
     return error != cudaSuccess ? TELPHER_ERR_DEVICE : TELPHER_OK;
 }
 
-/** telpher_rma_grid.words */
+/** telpher_rma_grid.error_text */
 TELPHER_RMA_HOST_FN_ const char *
-telpher_rma_cuda_words(void *cuda)
+telpher_rma_cuda_error_text(void *cuda)
 {
     return cudaGetErrorString(((struct telpher_rma_cuda *)cuda)->error);
 }
@@ -150,7 +150,7 @@ telpher_rma_cuda_launch_linked(struct telpher_rma_cuda *c,
         memset(&grid, 0, sizeof(grid));
         grid.user = c;
         grid.look = telpher_rma_cuda_look;
-        grid.words = telpher_rma_cuda_words;
+        grid.error_text = telpher_rma_cuda_error_text;
         grid.table = telpher_rma_cuda_table_text;
         grid.reach = telpher_rma_cuda_find;
         c->error = telpher_rma_cuda_meet_others(c, address);

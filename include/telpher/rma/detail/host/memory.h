@@ -99,7 +99,7 @@ telpher_rma_cuda_domains(struct telpher_rma_cuda *c, const char *kernel,
     uint32_t max =
         o->devices < TELPHER_RMA_GPU_DOMAINS ? o->devices : TELPHER_RMA_GPU_DOMAINS;
     uint32_t n = telpher_rma_cuda_list(c->before, gpus, max);
-    char words[80];
+    char text[80];
 
     if (n == 0) {
         telpher_rma_cuda_say(o, TELPHER_ERR_INVALID, kernel,
@@ -112,9 +112,9 @@ telpher_rma_cuda_domains(struct telpher_rma_cuda *c, const char *kernel,
         c->domains[a].gpu = gpus[c->spread ? a : 0];
         for (uint32_t b = 0; c->spread && b < n; b++) {
             if (a != b && !telpher_rma_cuda_reaches(gpus[a], gpus[b])) {
-                snprintf(words, sizeof(words), "GPU %d does not reach GPU %d's memory",
+                snprintf(text, sizeof(text), "GPU %d does not reach GPU %d's memory",
                          gpus[a], gpus[b]);
-                telpher_rma_cuda_say(o, TELPHER_ERR_UNSUPPORTED, kernel, words, "");
+                telpher_rma_cuda_say(o, TELPHER_ERR_UNSUPPORTED, kernel, text, "");
                 return 0;
             }
         }

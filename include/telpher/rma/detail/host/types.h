@@ -38,13 +38,13 @@ struct telpher_rma_cuda {
 
 TELPHER_RMA_HOST_FN_ void
 telpher_rma_cuda_say(telpher_rma_outcome *o, telpher_status status, const char *kernel,
-                     const char *words, const char *more)
+                     const char *text, const char *more)
 {
     o->status = status;
     free(o->report);
     o->report = (char *)malloc(4096);
     if (o->report != NULL) {
-        snprintf(o->report, 4096, "%s: %s%s\n", kernel, words, more);
+        snprintf(o->report, 4096, "%s: %s%s\n", kernel, text, more);
     }
 }
 
