@@ -27,7 +27,7 @@ enum {
     WARMUP = 5,
     LINE_BYTES = 64
 };
-enum { OURS, THEIRS, STORES, WAYS };
+enum { OURS, THEIRS, STORES, RUNTIMES };
 #define BLOCK_BYTES ((size_t)64 << 20) /* about what one block moves */
 #define BLOCK_US 20000.0 /* about what one block lasts at most */
 enum {
@@ -40,25 +40,26 @@ struct compare {
     size_t sizes[SIZES_MAX], size_count, max_bytes;
     int blocks, iterations; /* of a block; 0: by size and time */
     int counts
-        [WAYS]; /**< round trips of a block at this size, the same in both ranks */
+        [RUNTIMES]; /**< round trips of a block at this size, the same in both ranks */
     bool busy, fresh;
     bool flips; /* of tests: a wrong byte is sent */
     enum format format;
     const char *mpi;
     const struct bench_mpi *module;
-    struct ranks_options options; /**< what the ways look at */
-    struct ranks_pair pairs[WAYS]; /**< the same ranks, each with a way of its own */
-    double *blocks_us[WAYS], *ratios; /**< medians, [blocks] */
+    struct ranks_options options; /**< what the runtimes look at */
+    struct ranks_pair
+        pairs[RUNTIMES]; /**< the same ranks, each with a runtime of its own */
+    double *blocks_us[RUNTIMES], *ratios; /**< medians, [blocks] */
     double copies_us[ITERATIONS_MAX];
 };
 
 /** One row, [us] but for the ratio. */
 struct row {
     size_t bytes;
-    double us[WAYS], copy_us, ratio, low, high;
+    double us[RUNTIMES], copy_us, ratio, low, high;
 };
 
-static const struct ranks_way *ways[WAYS];
+static const struct ranks_runtime *runtimes[RUNTIMES];
 
 /* ---- a processor that is busy ---- */
 
@@ -154,27 +155,27 @@ write_anew(const struct ranks_pair *p, size_t bytes)
 }
 
 static void
-send_one(const struct compare *c, struct ranks_pair *p, const struct ranks_way *way,
-         size_t bytes)
+send_one(const struct compare *c, struct ranks_pair *p,
+         const struct ranks_runtime *runtime, size_t bytes)
 {
     if (c->fresh) {
         write_anew(p, bytes);
     }
-    ranks_send(p, way, p->out, bytes);
+    ranks_send(p, runtime, p->out, bytes);
 }
 
 static double
-trip(const struct compare *c, struct ranks_pair *p, const struct ranks_way *way,
+trip(const struct compare *c, struct ranks_pair *p, const struct ranks_runtime *runtime,
      size_t bytes)
 {
     const double start = bench_now_us();
 
     if (p->first) {
-        send_one(c, p, way, bytes);
-        ranks_recv(p, way, p->in, bytes);
+        send_one(c, p, runtime, bytes);
+        ranks_recv(p, runtime, p->in, bytes);
     } else {
-        ranks_recv(p, way, p->in, bytes);
-        send_one(c, p, way, bytes);
+        ranks_recv(p, runtime, p->in, bytes);
+        send_one(c, p, runtime, bytes);
     }
     return (bench_now_us() - start) / 2;
 }
@@ -189,7 +190,7 @@ measure_block(struct compare *c, int w, size_t bytes, int count)
     memset(p->in, 0, bytes);
     meet(c);
     for (int i = -WARMUP; i < count; i++) {
-        const double one = trip(c, p, ways[w], bytes);
+        const double one = trip(c, p, runtimes[w], bytes);
 
         if (i >= 0) {
             us[i] = one;
@@ -199,7 +200,7 @@ measure_block(struct compare *c, int w, size_t bytes, int count)
     return bench_stats_of(us, (size_t)count).median;
 }
 
-/* Sets the round trips of a block for one way: fewer where they last long, for example where
+/* Sets the round trips of a block for one runtime: fewer where they last long, for example where
  * a library polls on a processor that is busy. The first rank decides. */
 static void
 set_count(struct compare *c, int w, size_t bytes)
@@ -258,19 +259,19 @@ measure_size(struct compare *c, size_t bytes, struct row *row)
         c->pairs[OURS].out[i] = byte_at(i, c->pairs[OURS].rank, bytes);
     }
     c->pairs[OURS].out[bytes / 2] ^= c->flips ? 0x40 : 0;
-    for (int w = 0; w < WAYS; w++) {
+    for (int w = 0; w < RUNTIMES; w++) {
         set_count(c, w, bytes);
     }
     for (int b = 0; b < c->blocks; b++) {
-        for (int k = 0; k < WAYS; k++) {
-            const int w = (k + b) % WAYS; /* each begins equally often */
+        for (int k = 0; k < RUNTIMES; k++) {
+            const int w = (k + b) % RUNTIMES; /* each begins equally often */
 
             c->blocks_us[w][b] = measure_block(c, w, bytes, c->counts[w]);
         }
         c->ratios[b] = c->blocks_us[OURS][b] / c->blocks_us[THEIRS][b];
     }
     row->bytes = bytes;
-    for (int w = 0; w < WAYS; w++) {
+    for (int w = 0; w < RUNTIMES; w++) {
         row->us[w] = bench_stats_of(c->blocks_us[w], (size_t)c->blocks).median;
     }
     row->ratio = bench_stats_of(c->ratios, (size_t)c->blocks).median;
@@ -329,13 +330,14 @@ show_row(const struct compare *c, const struct row *r)
 static void
 open_pairs(struct compare *c, telpher_context *ctx, uint8_t *memory)
 {
-    ways[OURS] = ranks_find_way("channel");
-    ways[THEIRS] = &ranks_mpi_way;
-    ways[STORES] = &ranks_store_way;
+    runtimes[OURS] = ranks_find_runtime("channel");
+    runtimes[THEIRS] = &ranks_mpi_runtime;
+    runtimes[STORES] = &ranks_store_runtime;
     c->options = (struct ranks_options){.max_bytes = c->max_bytes,
                                         .window = 1,
                                         .kinds = {TELPHER_MEM_HOST, TELPHER_MEM_HOST}};
-    for (int w = WAYS - 1; w >= 0; w--) { /* stores first: they use a channel to open */
+    for (int w = RUNTIMES - 1; w >= 0;
+         w--) { /* stores first: they use a channel to open */
         struct ranks_pair *p = &c->pairs[w];
 
         p->ctx = ctx;
@@ -347,7 +349,7 @@ open_pairs(struct compare *c, telpher_context *ctx, uint8_t *memory)
         p->o = &c->options;
         p->out = memory;
         p->in = memory + c->max_bytes;
-        ways[w]->open(p);
+        runtimes[w]->open(p);
     }
 }
 
@@ -365,9 +367,9 @@ measure_all(struct compare *c)
             show_row(c, &row);
         }
     }
-    for (int w = 0; w < WAYS; w++) {
-        if (ways[w]->close != NULL) {
-            ways[w]->close(&c->pairs[w]);
+    for (int w = 0; w < RUNTIMES; w++) {
+        if (runtimes[w]->close != NULL) {
+            runtimes[w]->close(&c->pairs[w]);
         }
     }
 }
@@ -403,7 +405,7 @@ join(struct compare *c)
 static int
 run(struct compare *c)
 {
-    double *series = calloc((size_t)c->blocks * (WAYS + 1), sizeof(*series));
+    double *series = calloc((size_t)c->blocks * (RUNTIMES + 1), sizeof(*series));
     uint8_t *memory = NULL;
     telpher_context *ctx;
 
@@ -413,10 +415,10 @@ run(struct compare *c)
         return EXIT_FAILURE;
     }
     memset(memory, 1, 2 * c->max_bytes);
-    for (int w = 0; w < WAYS; w++) {
+    for (int w = 0; w < RUNTIMES; w++) {
         c->blocks_us[w] = series + (size_t)w * (size_t)c->blocks;
     }
-    c->ratios = series + (size_t)WAYS * (size_t)c->blocks;
+    c->ratios = series + (size_t)RUNTIMES * (size_t)c->blocks;
     ctx = join(c);
     if (ctx == NULL) {
         exit(EXIT_FAILURE); /* a rank of MPI that ends so ends the other */

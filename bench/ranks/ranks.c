@@ -168,7 +168,7 @@ prepare_round(struct ranks_pair *p, const struct ranks_pattern *pattern,
 
 static double
 run_once(struct ranks_pair *p, const struct ranks_pattern *pattern,
-         const struct ranks_way *way, const struct round *r,
+         const struct ranks_runtime *runtime, const struct round *r,
          struct ranks_overlap *overlap)
 {
     double us = 0;
@@ -177,7 +177,7 @@ run_once(struct ranks_pair *p, const struct ranks_pattern *pattern,
         prepare_round(p, pattern, r);
     }
     if (!p->idle) {
-        us = pattern->run != NULL ? pattern->run(p, way, p->work.len)
+        us = pattern->run != NULL ? pattern->run(p, runtime, p->work.len)
              : overlap != NULL    ? run_overlap(p, pattern, overlap)
                                   : run_call(p, pattern);
     }
@@ -193,7 +193,7 @@ run_once(struct ranks_pair *p, const struct ranks_pattern *pattern,
 /* Warms up, then gives @p count samples. @return how long these took together [us] */
 static double
 sample(struct ranks_pair *p, const struct ranks_pattern *pattern,
-       const struct ranks_way *way, double *samples, int count,
+       const struct ranks_runtime *runtime, double *samples, int count,
        struct ranks_overlap *overlap)
 {
     int warmup = p->o->warmup >= 0 ? p->o->warmup : count / 10 + 2;
@@ -203,7 +203,7 @@ sample(struct ranks_pair *p, const struct ranks_pattern *pattern,
 
     p->job->barrier(p);
     for (p->iteration = 0; p->iteration < warmup; p->iteration++) {
-        run_once(p, pattern, way, &r, overlap);
+        run_once(p, pattern, runtime, &r, overlap);
     }
     if (overlap != NULL) {
         *overlap = clean;
@@ -212,7 +212,7 @@ sample(struct ranks_pair *p, const struct ranks_pattern *pattern,
     ranks_counters_start(p);
     start = bench_now_us();
     for (int i = 0; i < count; i++, p->iteration++) {
-        samples[i] = run_once(p, pattern, way, &r, overlap);
+        samples[i] = run_once(p, pattern, runtime, &r, overlap);
     }
     start = bench_now_us() - start;
     ranks_counters_stop(p);
@@ -234,7 +234,7 @@ sample_overlap(struct ranks_pair *p, const struct ranks_pattern *pattern,
 
 static void
 run_size(struct ranks_pair *p, const struct ranks_pattern *pattern,
-         const struct ranks_way *way, size_t len)
+         const struct ranks_runtime *runtime, size_t len)
 {
     int count = iterations_of(pattern, p->o, len);
     double *samples = calloc((size_t)count, sizeof(*samples));
@@ -253,7 +253,7 @@ run_size(struct ranks_pair *p, const struct ranks_pattern *pattern,
                "a derived type");
     ranks_need(p, p->call == NULL || p->call->open == NULL || p->call->open(&p->work),
                pattern->name);
-    together = sample(p, pattern, way, samples, count, NULL);
+    together = sample(p, pattern, runtime, samples, count, NULL);
     if (pattern->kind == RANKS_OVERLAP) {
         sample_overlap(p, pattern, samples, count, &overlap);
     }
@@ -269,7 +269,7 @@ run_size(struct ranks_pair *p, const struct ranks_pattern *pattern,
         stats.mean = together / count / p->work.trips; /* OSU's, with its clocks */
     }
     if (!p->counts) {
-        ranks_show_row(pattern, way, p, samples, &stats, &overlap);
+        ranks_show_row(pattern, runtime, p, samples, &stats, &overlap);
     }
     free(samples);
 }
@@ -277,32 +277,32 @@ run_size(struct ranks_pair *p, const struct ranks_pattern *pattern,
 /* With one window, or with several. */
 static void
 run_windows(struct ranks_pair *p, const struct ranks_pattern *pattern,
-            const struct ranks_way *way, size_t len)
+            const struct ranks_runtime *runtime, size_t len)
 {
     for (int window = 8; p->o->varies && window <= p->o->window; window *= 2) {
         p->work.window = window;
-        run_size(p, pattern, way, len);
+        run_size(p, pattern, runtime, len);
     }
     if (!p->o->varies) {
-        run_size(p, pattern, way, len);
+        run_size(p, pattern, runtime, len);
     }
 }
 
 static void
 run_sizes(struct ranks_pair *p, const struct ranks_pattern *pattern,
-          const struct ranks_way *way)
+          const struct ranks_runtime *runtime)
 {
     size_t least = bench_type_size(p->o->type), sent;
 
     if (pattern->receives == RANKS_NONE) {
-        run_size(p, pattern, way, 0);
+        run_size(p, pattern, runtime, 0);
     } else if ((pattern->flags & RANKS_EIGHT) != 0) {
-        run_size(p, pattern, way, 8);
+        run_size(p, pattern, runtime, 8);
     } else {
         for (size_t len = p->o->min_bytes; len <= p->o->max_bytes;
              len = len == 0 ? 1 : 2 * len) {
             if (len >= least && ranks_layout_fits(p->o, len, &sent)) {
-                run_windows(p, pattern, way, len);
+                run_windows(p, pattern, runtime, len);
             }
         }
     }
@@ -322,7 +322,7 @@ bytes_of(const struct ranks_pair *p, const struct ranks_pattern *pattern,
                     : ranks_blocks_of(blocks, &p->work);
     size_t bytes = (size_t)(count != 0 ? count : 1) * p->o->max_bytes;
 
-    /* in pairs the second may answer, and a staged way has as many slots */
+    /* in pairs the second may answer, and a staged runtime has as many slots */
     return ranks_is_of_pairs(pattern) && p->o->many_buffers
                ? (size_t)p->o->window * p->o->max_bytes
                : bytes;
@@ -358,14 +358,14 @@ free_buffers(struct ranks_pair *p)
 
 static void
 prepare(struct ranks_pair *p, const struct ranks_pattern *pattern,
-        const struct ranks_way *way)
+        const struct ranks_runtime *runtime)
 {
     const struct ranks_options *o = p->o;
     bool both =
         pattern->kind == RANKS_BOTH_WAYS && (pattern->flags & RANKS_WINDOW) != 0;
     bool strided =
         o->many_buffers && ranks_is_of_pairs(pattern) &&
-        (ranks_has_window(pattern) || (pattern->run != NULL && !way->one_place));
+        (ranks_has_window(pattern) || (pattern->run != NULL && !runtime->one_place));
 
     p->pairs = o->pairs != 0 ? (uint32_t)o->pairs : p->size / 2;
     p->first = p->rank < p->pairs;
@@ -392,14 +392,14 @@ prepare(struct ranks_pair *p, const struct ranks_pattern *pattern,
             o->places[0] != 'H' || o->places[1] != 'H' ? BENCH_CREATE : o->memory};
     ranks_need(p, ranks_set_neighbors(&p->work, o) == NULL, "neighbors");
     if (pattern->run == NULL) {
-        p->staged = way->staged;
+        p->staged = runtime->staged;
     }
-    p->fills_gaps = way->staged;
+    p->fills_gaps = runtime->staged;
 }
 
 const char *
 ranks_find_call(struct ranks_pair *p, const struct ranks_pattern *pattern,
-                const struct ranks_way *way)
+                const struct ranks_runtime *runtime)
 {
     bool pairs = (pattern->flags & RANKS_PAIRS) != 0;
     const char *reason;
@@ -410,11 +410,11 @@ ranks_find_call(struct ranks_pair *p, const struct ranks_pattern *pattern,
         return pairs ? "is for pairs of ranks, this job has an odd number"
                      : "is for 2 ranks, this job has another number";
     }
-    if (pattern->run != NULL && way->begin_send == NULL) {
+    if (pattern->run != NULL && runtime->begin_send == NULL) {
         return "is made of messages, which this runtime has not";
     }
-    if (strcmp(pattern->name, "put_notify") == 0 && strcmp(way->name, "put") != 0) {
-        return "is what -r put does, no other way";
+    if (strcmp(pattern->name, "put_notify") == 0 && strcmp(runtime->name, "put") != 0) {
+        return "is what -r put does, no other runtime";
     }
     if (pattern->kind != RANKS_START && p->size < 2) {
         return "is for 2 ranks or more, this job has one";
@@ -428,12 +428,12 @@ ranks_find_call(struct ranks_pair *p, const struct ranks_pattern *pattern,
     if (pattern->run != NULL || pattern->kind == RANKS_START) {
         return NULL;
     }
-    if (way->staged && (pattern->flags & RANKS_WINDOW) != 0) {
+    if (runtime->staged && (pattern->flags & RANKS_WINDOW) != 0) {
         return "is not measured with staging: windows stay where they are";
     }
     p->work.rank = (int)p->rank;
     p->work.size = (int)p->size;
-    reason = ranks_calls_mpi(way) ? ranks_mpi_refuse(p, pattern) : NULL;
+    reason = ranks_calls_mpi(runtime) ? ranks_mpi_refuse(p, pattern) : NULL;
     if (reason != NULL) {
         return reason;
     }
@@ -447,22 +447,22 @@ ranks_find_call(struct ranks_pair *p, const struct ranks_pattern *pattern,
 
 void
 ranks_run_prepared(struct ranks_pair *p, const struct ranks_pattern *pattern,
-                   const struct ranks_way *way)
+                   const struct ranks_runtime *runtime)
 {
-    bool opens = pattern->run != NULL || !way->staged;
+    bool opens = pattern->run != NULL || !runtime->staged;
 
-    prepare(p, pattern, way);
+    prepare(p, pattern, runtime);
     opens = opens && !p->idle;
     alloc_buffers(p, pattern);
     if (opens) {
-        way->open(p);
+        runtime->open(p);
     }
     if (p->rank == 0 && !p->counts) {
-        ranks_show_head(pattern, way, p);
+        ranks_show_head(pattern, runtime, p);
     }
-    run_sizes(p, pattern, way);
-    if (opens && way->close != NULL) {
-        way->close(p);
+    run_sizes(p, pattern, runtime);
+    if (opens && runtime->close != NULL) {
+        runtime->close(p);
     }
     p->job->barrier(p);
     free_buffers(p);
@@ -504,21 +504,21 @@ limit_sizes(const struct ranks_pair *p, const struct ranks_pattern *pattern,
 /* Once for each type that was asked for. */
 static void
 run_types(struct ranks_pair *p, const struct ranks_pattern *pattern,
-          const struct ranks_way *way, struct ranks_options *o)
+          const struct ranks_runtime *runtime, struct ranks_options *o)
 {
     for (int type = 0; type < BENCH_TYPES; type++) {
         if ((o->types & (1u << type)) != 0) {
             o->type = (enum bench_type)type;
-            ranks_run_prepared(p, pattern, way);
+            ranks_run_prepared(p, pattern, runtime);
         }
     }
 }
 
 static int
-run_pattern(const struct ranks_pattern *pattern, const struct ranks_way *way,
+run_pattern(const struct ranks_pattern *pattern, const struct ranks_runtime *runtime,
             struct ranks_options *o)
 {
-    struct ranks_pair p = {.o = o, .job = way->job};
+    struct ranks_pair p = {.o = o, .job = runtime->job};
     double start = bench_now_us();
     const char *reason;
 
@@ -526,7 +526,7 @@ run_pattern(const struct ranks_pattern *pattern, const struct ranks_way *way,
     p.job->join(&p);
     p.start_us = bench_now_us() - start;
     ranks_check_mapping(&p);
-    reason = ranks_find_call(&p, pattern, way);
+    reason = ranks_find_call(&p, pattern, runtime);
     if (reason != NULL) {
         if (p.rank == 0) {
             fprintf(stderr, "telpher-bench: %s %s\n", pattern->name, reason);
@@ -537,7 +537,7 @@ run_pattern(const struct ranks_pattern *pattern, const struct ranks_way *way,
     } else {
         ranks_counters_open(&p);
         limit_sizes(&p, pattern, o);
-        run_types(&p, pattern, way, o);
+        run_types(&p, pattern, runtime, o);
         ranks_counters_close();
     }
     p.job->leave(&p);
@@ -600,14 +600,14 @@ ranks_main(const char *program, int argc, char **argv)
         .many_buffers = osu && (pattern->flags & RANKS_WINDOW) != 0,
         .places = {'H', 'H'},
         .memory_of_device = ranks_find_memory("sim")};
-    const struct ranks_way *way = ranks_default_way(pattern, o.osu);
-    int code = ranks_parse_options(argc, argv, pattern, &o, &way);
+    const struct ranks_runtime *runtime = ranks_default_runtime(pattern, o.osu);
+    int code = ranks_parse_options(argc, argv, pattern, &o, &runtime);
 
     if (code >= 0) {
         return code;
     }
-    if (way->job != &ranks_mpi_job && !telpher_is_launched()) {
+    if (runtime->job != &ranks_mpi_job && !telpher_is_launched()) {
         return ranks_launch_self(program, argc, argv);
     }
-    return run_pattern(pattern, way, &o);
+    return run_pattern(pattern, runtime, &o);
 }

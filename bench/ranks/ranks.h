@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Benchmarks between the ranks of a job: a *pattern* (latency, bandwidth, …) drives a
- * *way* (channel, message, put); both are tables. Options and output have the format of
+ * *runtime* (channel, message, put); both are tables. Options and output have the format of
  * the OSU micro-benchmarks, for which scripts exist.
  */
 #ifndef BENCH_RANKS_H
@@ -78,7 +78,7 @@ struct ranks_job {
     void (*barrier)(struct ranks_pair *p);
     /** Name of the transport to the peer, for the table's head. */
     const char *(*transport)(struct ranks_pair *p);
-    /** NULL: nothing but what ways do. */
+    /** NULL: nothing but what runtimes do. */
     const struct bench_call *(*find_call)(const char *name);
     /** As bench_mpi.reduce; NULL: rank 0's values are all that is known. */
     bool (*reduce)(const double *mine, int count, double *least, double *sum,
@@ -98,12 +98,12 @@ struct ranks_pair {
     uint32_t pairs;
     const struct ranks_options *o;
     uint8_t *out, *in; /* window buffers of max_bytes, or one */
-    void *way; /* the way's own */
-    const struct bench_call *call; /* of a pattern that ways do not do */
+    void *runtime; /* the runtime's own */
+    const struct bench_call *call; /* of a pattern that runtimes do not do */
     struct bench_work work;
-    int slots; /* messages under way at once */
+    int slots; /* messages in flight at once */
     bool staged; /* the call works on host memory, copied from and to out and in */
-    bool fills_gaps; /* copies around the way write what a layout does not send */
+    bool fills_gaps; /* copies around the runtime write what a layout does not send */
     double start_us; /* what joining cost */
     int iteration;
     unsigned numbers; /* different ones in content */
@@ -125,8 +125,8 @@ ranks_in(const struct ranks_pair *p)
     return p->staged ? p->in : p->work.in;
 }
 
-/** A way for data to go. All blocking calls end the program on failure. */
-struct ranks_way {
+/** A runtime that carries data between two ranks. All blocking calls end the program on failure. */
+struct ranks_runtime {
     const char *name; /* of option -r */
     const char *title;
     const struct ranks_job *job;
@@ -144,34 +144,35 @@ struct ranks_way {
 };
 
 static inline void
-ranks_send(struct ranks_pair *p, const struct ranks_way *way, const void *src,
+ranks_send(struct ranks_pair *p, const struct ranks_runtime *runtime, const void *src,
            size_t len)
 {
-    if (way->send != NULL) {
-        way->send(p, src, len);
+    if (runtime->send != NULL) {
+        runtime->send(p, src, len);
     } else {
-        way->begin_send(p, 0, src, len);
-        way->wait_all(p, 1, 0);
+        runtime->begin_send(p, 0, src, len);
+        runtime->wait_all(p, 1, 0);
     }
 }
 
 static inline void
-ranks_recv(struct ranks_pair *p, const struct ranks_way *way, void *dst, size_t len)
+ranks_recv(struct ranks_pair *p, const struct ranks_runtime *runtime, void *dst,
+           size_t len)
 {
-    if (way->recv != NULL) {
-        way->recv(p, dst, len);
+    if (runtime->recv != NULL) {
+        runtime->recv(p, dst, len);
     } else {
-        way->begin_recv(p, 0, dst, len);
-        way->wait_all(p, 0, 1);
+        runtime->begin_recv(p, 0, dst, len);
+        runtime->wait_all(p, 0, 1);
     }
 }
 
-extern const struct ranks_way *const ranks_ways[];
-extern const struct ranks_way ranks_mpi_way; /* calls of an MPI */
-extern const struct ranks_way ranks_ampi_way; /* of adaptive MPI */
+extern const struct ranks_runtime *const ranks_runtimes[];
+extern const struct ranks_runtime ranks_mpi_runtime; /* calls of an MPI */
+extern const struct ranks_runtime ranks_ampi_runtime; /* of adaptive MPI */
 /** Is it one of an MPI's calls? */
-bool ranks_calls_mpi(const struct ranks_way *way);
-extern const struct ranks_way ranks_mpi_host_way; /* with staging around them */
+bool ranks_calls_mpi(const struct ranks_runtime *runtime);
+extern const struct ranks_runtime ranks_mpi_host_runtime; /* with staging around them */
 /** "openmpi" or "mpich": @p name if that is one, or, for NULL, of the launcher that this
  *  runs under. Ends the program when that is neither. */
 const char *ranks_mpi_flavour(const char *name);
@@ -182,21 +183,22 @@ telpher_status ranks_context_alone(const char *transports, telpher_context **ret
 bool ranks_mpi_is_launcher(void);
 /** Loads that MPI's library and module; @p name as above. Ends the program on failure. */
 const struct bench_mpi *ranks_mpi_load(const char *name);
-extern const struct ranks_way ranks_store_way, ranks_socket_way; /* floors */
+extern const struct ranks_runtime ranks_store_runtime,
+    ranks_socket_runtime; /* floors */
 /** Calls of NCCL and NVSHMEM between GPUs. */
-extern const struct ranks_way ranks_nccl_way, ranks_nvshmem_way;
+extern const struct ranks_runtime ranks_nccl_runtime, ranks_nvshmem_runtime;
 /** Entry methods of objects, and a channel between two. */
-extern const struct ranks_way ranks_entry_way, ranks_object_way;
+extern const struct ranks_runtime ranks_entry_runtime, ranks_object_runtime;
 /** The device's content by host memory, around a channel, messages or one of these two. */
-extern const struct ranks_way ranks_channel_host_way, ranks_msg_host_way,
-    ranks_entry_host_way, ranks_object_host_way;
+extern const struct ranks_runtime ranks_channel_host_runtime, ranks_msg_host_runtime,
+    ranks_entry_host_runtime, ranks_object_host_runtime;
 extern const struct ranks_job ranks_telpher_job, ranks_mpi_job;
 
 /** Says what failed, with the rank, and ends the program. */
 void ranks_check(const struct ranks_pair *p, telpher_status status, const char *what);
 
-/** The way named so, or NULL. */
-const struct ranks_way *ranks_find_way(const char *name);
+/** The runtime named so, or NULL. */
+const struct ranks_runtime *ranks_find_runtime(const char *name);
 
 #include "bench/ranks/ranks_pattern.h"
 
@@ -222,12 +224,13 @@ struct ranks_overlap {
     double compute, begin, test, wait, pure;
 };
 
-void ranks_show_head(const struct ranks_pattern *pattern, const struct ranks_way *way,
-                     struct ranks_pair *p);
+void ranks_show_head(const struct ranks_pattern *pattern,
+                     const struct ranks_runtime *runtime, struct ranks_pair *p);
 /** Collective, where the job can reduce. @p samples: sorted; @p overlap: of RANKS_OVERLAP */
-void ranks_show_row(const struct ranks_pattern *pattern, const struct ranks_way *way,
-                    struct ranks_pair *p, const double *samples,
-                    const struct bench_stats *s, const struct ranks_overlap *overlap);
+void ranks_show_row(const struct ranks_pattern *pattern,
+                    const struct ranks_runtime *runtime, struct ranks_pair *p,
+                    const double *samples, const struct bench_stats *s,
+                    const struct ranks_overlap *overlap);
 /** Prints the lines after the last row. */
 void ranks_show_tail(struct ranks_pair *p);
 void ranks_show_start(const struct ranks_pattern *pattern, struct ranks_pair *p);
@@ -253,7 +256,7 @@ bool ranks_graph_draw(const struct ranks_pair *p, const struct ranks_pattern *pa
 
 /** Reads the command line. @return the exit code if the program ends here, else -1 */
 int ranks_parse_options(int argc, char **argv, const struct ranks_pattern *pattern,
-                        struct ranks_options *o, const struct ranks_way **way);
+                        struct ranks_options *o, const struct ranks_runtime **runtime);
 
 /** `telpher-bench check`: checks that each pattern of a runtime finds a wrong byte. */
 int ranks_check_main(int argc, char **argv);

@@ -16,7 +16,7 @@
 /** A row of the output. */
 struct check {
     const struct ranks_pattern *pattern;
-    const struct ranks_way *way;
+    const struct ranks_runtime *runtime;
     char name[64];
 };
 
@@ -40,7 +40,7 @@ count_wrong(struct ranks_pair *p, const struct check *c, bool flips)
 
     p->flips = flips;
     p->wrong = 0;
-    ranks_run_prepared(p, c->pattern, c->way);
+    ranks_run_prepared(p, c->pattern, c->runtime);
     mine = sum = p->wrong;
     ranks_need(p,
                p->job->reduce == NULL || p->job->reduce(&mine, 1, &least, &sum, &most),
@@ -117,15 +117,15 @@ check_windows(struct ranks_pair *p, struct check *c, struct ranks_options *o)
 
 static bool
 check_pattern(struct ranks_pair *p, const struct ranks_pattern *pattern,
-              const struct ranks_way *way, struct ranks_options *o)
+              const struct ranks_runtime *runtime, struct ranks_options *o)
 {
-    struct check c = {.pattern = pattern, .way = way};
-    const char *reason = ranks_find_call(p, pattern, way);
+    struct check c = {.pattern = pattern, .runtime = runtime};
+    const char *reason = ranks_find_call(p, pattern, runtime);
 
     snprintf(c.name, sizeof(c.name), "%s", pattern->name);
     if (reason == NULL && pattern->receives == RANKS_NONE) {
         reason = "has no content to check";
-        ranks_run_prepared(p, pattern, way);
+        ranks_run_prepared(p, pattern, runtime);
     }
     if (reason != NULL) {
         return say(p, &c, "-", reason);
@@ -147,9 +147,9 @@ is_wanted(const struct ranks_pattern *pattern, const struct ranks_options *o)
 }
 
 static int
-check_all(struct ranks_options *o, const struct ranks_way *way)
+check_all(struct ranks_options *o, const struct ranks_runtime *runtime)
 {
-    struct ranks_pair p = {.o = o, .counts = true, .job = way->job};
+    struct ranks_pair p = {.o = o, .counts = true, .job = runtime->job};
     const struct bench_layout *layout = o->layout;
     bool good = true;
 
@@ -157,7 +157,7 @@ check_all(struct ranks_options *o, const struct ranks_way *way)
     for (const struct ranks_pattern *at = ranks_patterns; at->name != NULL; at++) {
         o->layout = ranks_has_layouts(at) ? layout : NULL;
         if (is_wanted(at, o)) {
-            good = check_pattern(&p, at, way, o) && good;
+            good = check_pattern(&p, at, runtime, o) && good;
         }
     }
     p.job->barrier(&p);
@@ -195,19 +195,19 @@ ranks_check_main(int argc, char **argv)
                                                .receives = RANKS_ONE,
                                                .flags = RANKS_WINDOW | RANKS_IN_PLACE |
                                                         RANKS_EVERY};
-    const struct ranks_way *way = &ranks_mpi_way;
-    int code = ranks_parse_options(argc, argv, &every, &o, &way);
+    const struct ranks_runtime *runtime = &ranks_mpi_runtime;
+    int code = ranks_parse_options(argc, argv, &every, &o, &runtime);
 
     if (code < 0 && (o.syncs | o.memories) != 0 &&
-        (!ranks_calls_mpi(way) || way->staged)) {
+        (!ranks_calls_mpi(runtime) || runtime->staged)) {
         code = cli_wrong("check", "-s and -w are of -r mpi and -r ampi");
     }
     if (code >= 0) {
         return code;
     }
     set_windows(&o);
-    if (way->job != &ranks_mpi_job && !telpher_is_launched()) {
+    if (runtime->job != &ranks_mpi_job && !telpher_is_launched()) {
         return ranks_launch_self("telpher-bench", argc, argv);
     }
-    return check_all(&o, way);
+    return check_all(&o, runtime);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Calls of Telpher's ranks, for the job of its ways. */
+/* Calls of Telpher's ranks, for the job of its runtimes. */
 #ifndef BENCH_RANKS_CORE_H
 #define BENCH_RANKS_CORE_H
 

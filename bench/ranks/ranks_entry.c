@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The ways of message-driven objects, one in each of two processes: an entry method of the other is
+ * The runtimes of message-driven objects, one in each of two processes: an entry method of the other is
  * invoked with a buffer, and its post entry names where the buffer arrives; or a channel joins them.
  */
 #include "bench/ranks/ranks_core.h"
@@ -12,7 +12,7 @@
 
 enum { READY, TAKE, ENTRIES };
 
-struct entry_way {
+struct entry_runtime {
     struct ranks_pair *pair;
     telpher_mdr *mdr;
     telpher_mdr_call own; /* this process's object */
@@ -27,7 +27,7 @@ struct entry_way {
 static void
 note_group(telpher_mdr_call *call)
 {
-    struct entry_way *w = telpher_mdr_user(call->mdr);
+    struct entry_runtime *w = telpher_mdr_user(call->mdr);
 
     w->own = *call;
     w->channel.array = call->array;
@@ -38,7 +38,7 @@ note_group(telpher_mdr_call *call)
 static void
 post(telpher_mdr_call *call)
 {
-    struct entry_way *w = telpher_mdr_user(call->mdr);
+    struct entry_runtime *w = telpher_mdr_user(call->mdr);
     unsigned slot = w->posted++ % w->window;
 
     call->buffers[0].data = w->receives != NULL
@@ -49,7 +49,7 @@ post(telpher_mdr_call *call)
 static void
 take(telpher_mdr_call *call)
 {
-    struct entry_way *w = telpher_mdr_user(call->mdr);
+    struct entry_runtime *w = telpher_mdr_user(call->mdr);
 
     ranks_check(w->pair, call->status, "entry");
     w->came++;
@@ -69,7 +69,7 @@ static const telpher_mdr_class objects = {.struct_size = sizeof(objects),
 static void
 run_main(telpher_mdr_call *call)
 {
-    const struct entry_way *w = telpher_mdr_user(call->mdr);
+    const struct entry_runtime *w = telpher_mdr_user(call->mdr);
     telpher_mdr_array group;
 
     ranks_check(w->pair, telpher_mdr_group_create(call->mdr, 0, NULL, 0, &group),
@@ -79,7 +79,7 @@ run_main(telpher_mdr_call *call)
 }
 
 static void
-turn(const struct entry_way *w)
+turn(const struct entry_runtime *w)
 {
     if (telpher_mdr_turn(w->mdr) != TELPHER_IN_PROGRESS) {
         fprintf(stderr, "telpher-bench: %s\n", telpher_mdr_last_error(w->mdr));
@@ -90,14 +90,14 @@ turn(const struct entry_way *w)
 static void
 open_objects(struct ranks_pair *p, bool channel)
 {
-    struct entry_way *w = calloc(1, sizeof(*w));
+    struct entry_runtime *w = calloc(1, sizeof(*w));
     uint32_t number;
 
     ranks_check(p, w != NULL ? TELPHER_OK : TELPHER_ERR_NO_MEMORY, "memory");
     w->pair = p;
     w->window = (unsigned)p->o->window;
     w->places = p->in;
-    p->way = w;
+    p->runtime = w;
     if (channel) {
         w->receives = calloc(w->window, sizeof(*w->receives));
         ranks_check(p, w->receives != NULL ? TELPHER_OK : TELPHER_ERR_NO_MEMORY,
@@ -126,7 +126,7 @@ channel_open(struct ranks_pair *p)
 static void
 entry_close(struct ranks_pair *p)
 {
-    struct entry_way *w = p->way;
+    struct entry_runtime *w = p->runtime;
 
     ranks_check(p, telpher_barrier(p->ctx, UINT64_C(60000000000)), "barrier");
     telpher_mdr_exit(w->mdr, TELPHER_OK);
@@ -139,7 +139,7 @@ entry_close(struct ranks_pair *p)
 static void
 note_sent(void *user, telpher_status status, size_t len)
 {
-    struct entry_way *w = user;
+    struct entry_runtime *w = user;
 
     ranks_check(w->pair, status, "entry");
     w->sending--;
@@ -148,7 +148,7 @@ note_sent(void *user, telpher_status status, size_t len)
 static void
 entry_begin_send(struct ranks_pair *p, int i, const void *src, size_t len)
 {
-    struct entry_way *w = p->way;
+    struct entry_runtime *w = p->runtime;
     const telpher_msg_buffer buffer = {(void *)(uintptr_t)src, len};
     const telpher_xfer_params xfer = {
         .struct_size = sizeof(xfer), .on_done = note_sent, .user = w};
@@ -171,7 +171,7 @@ entry_begin_send(struct ranks_pair *p, int i, const void *src, size_t len)
 static void
 entry_begin_recv(struct ranks_pair *p, int i, void *dst, size_t len)
 {
-    struct entry_way *w = p->way;
+    struct entry_runtime *w = p->runtime;
 
     if (w->receives != NULL) {
         w->receives[w->wanted++ % w->window] = dst;
@@ -183,7 +183,7 @@ entry_begin_recv(struct ranks_pair *p, int i, void *dst, size_t len)
 static void
 entry_wait_all(struct ranks_pair *p, int sends, int recvs)
 {
-    struct entry_way *w = p->way;
+    struct entry_runtime *w = p->runtime;
 
     while (w->came < (unsigned)recvs || (sends != 0 && w->sending != 0)) {
         turn(w);
@@ -191,20 +191,20 @@ entry_wait_all(struct ranks_pair *p, int sends, int recvs)
     w->came -= (unsigned)recvs;
 }
 
-const struct ranks_way ranks_entry_way = {.name = "entry",
-                                          .one_place = true,
-                                          .title = "Entry Method",
-                                          .job = &ranks_telpher_job,
-                                          .open = entry_open,
-                                          .close = entry_close,
-                                          .begin_send = entry_begin_send,
-                                          .begin_recv = entry_begin_recv,
-                                          .wait_all = entry_wait_all};
-const struct ranks_way ranks_object_way = {.name = "object",
-                                           .title = "Channel of Objects",
-                                           .job = &ranks_telpher_job,
-                                           .open = channel_open,
-                                           .close = entry_close,
-                                           .begin_send = entry_begin_send,
-                                           .begin_recv = entry_begin_recv,
-                                           .wait_all = entry_wait_all};
+const struct ranks_runtime ranks_entry_runtime = {.name = "entry",
+                                                  .one_place = true,
+                                                  .title = "Entry Method",
+                                                  .job = &ranks_telpher_job,
+                                                  .open = entry_open,
+                                                  .close = entry_close,
+                                                  .begin_send = entry_begin_send,
+                                                  .begin_recv = entry_begin_recv,
+                                                  .wait_all = entry_wait_all};
+const struct ranks_runtime ranks_object_runtime = {.name = "object",
+                                                   .title = "Channel of Objects",
+                                                   .job = &ranks_telpher_job,
+                                                   .open = channel_open,
+                                                   .close = entry_close,
+                                                   .begin_send = entry_begin_send,
+                                                   .begin_recv = entry_begin_recv,
+                                                   .wait_all = entry_wait_all};

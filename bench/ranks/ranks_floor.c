@@ -96,14 +96,14 @@ floor_alloc(struct ranks_pair *p)
          "floors are of host memory, -b single");
     need(f != NULL, "memory");
     f->fd = -1;
-    p->way = f;
+    p->runtime = f;
     return f;
 }
 
 static void
 floor_close(struct ranks_pair *p)
 {
-    struct floor *f = p->way;
+    struct floor *f = p->runtime;
 
     p->job->barrier(p);
     if (f->memory != NULL) {
@@ -241,20 +241,20 @@ socket_open(struct ranks_pair *p)
 static void
 begin_send(struct ranks_pair *p, int i, const void *src, size_t len)
 {
-    ((struct floor *)p->way)->sends[i] =
+    ((struct floor *)p->runtime)->sends[i] =
         (struct item){(uint8_t *)(uintptr_t)src, len != 0 ? len : 1, 0};
 }
 
 static void
 begin_recv(struct ranks_pair *p, int i, void *dst, size_t len)
 {
-    ((struct floor *)p->way)->recvs[i] = (struct item){dst, len != 0 ? len : 1, 0};
+    ((struct floor *)p->runtime)->recvs[i] = (struct item){dst, len != 0 ? len : 1, 0};
 }
 
 static void
 wait_all(struct ranks_pair *p, int sends, int recvs)
 {
-    struct floor *f = p->way;
+    struct floor *f = p->runtime;
     int s = 0, r = 0;
 
     while (s < sends || r < recvs) {
@@ -269,19 +269,19 @@ wait_all(struct ranks_pair *p, int sends, int recvs)
     }
 }
 
-const struct ranks_way ranks_store_way = {.name = "store",
-                                          .title = "Plain Store",
-                                          .job = &ranks_telpher_job,
-                                          .open = store_open,
-                                          .close = floor_close,
-                                          .begin_send = begin_send,
-                                          .begin_recv = begin_recv,
-                                          .wait_all = wait_all};
-const struct ranks_way ranks_socket_way = {.name = "socket",
-                                           .title = "Plain TCP",
-                                           .job = &ranks_telpher_job,
-                                           .open = socket_open,
-                                           .close = floor_close,
-                                           .begin_send = begin_send,
-                                           .begin_recv = begin_recv,
-                                           .wait_all = wait_all};
+const struct ranks_runtime ranks_store_runtime = {.name = "store",
+                                                  .title = "Plain Store",
+                                                  .job = &ranks_telpher_job,
+                                                  .open = store_open,
+                                                  .close = floor_close,
+                                                  .begin_send = begin_send,
+                                                  .begin_recv = begin_recv,
+                                                  .wait_all = wait_all};
+const struct ranks_runtime ranks_socket_runtime = {.name = "socket",
+                                                   .title = "Plain TCP",
+                                                   .job = &ranks_telpher_job,
+                                                   .open = socket_open,
+                                                   .close = floor_close,
+                                                   .begin_send = begin_send,
+                                                   .begin_recv = begin_recv,
+                                                   .wait_all = wait_all};

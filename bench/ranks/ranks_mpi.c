@@ -345,50 +345,51 @@ static const struct ranks_job ampi_job = {join_ampi, leave,  barrier,   transpor
                                           find_call, reduce, abort_all, lay_out};
 
 bool
-ranks_calls_mpi(const struct ranks_way *way)
+ranks_calls_mpi(const struct ranks_runtime *runtime)
 {
-    return way->job == &ranks_mpi_job || way->job == &ampi_job;
+    return runtime->job == &ranks_mpi_job || runtime->job == &ampi_job;
 }
 
-/* ---- the way ---- */
+/* ---- the runtime ---- */
 
 static void
-way_send(struct ranks_pair *p, const void *src, size_t len)
+runtime_send(struct ranks_pair *p, const void *src, size_t len)
 {
     need(mpi->send(src, len, (int)p->peer), "MPI_Send");
 }
 
 static void
-way_recv(struct ranks_pair *p, void *dst, size_t len)
+runtime_recv(struct ranks_pair *p, void *dst, size_t len)
 {
     need(mpi->recv(dst, len, (int)p->peer), "MPI_Recv");
 }
 
 static void
-way_begin_send(struct ranks_pair *p, int i, const void *src, size_t len)
+runtime_begin_send(struct ranks_pair *p, int i, const void *src, size_t len)
 {
     need(mpi->begin_send(i, src, len, (int)p->peer), "MPI_Isend");
 }
 
 static void
-way_begin_recv(struct ranks_pair *p, int i, void *dst, size_t len)
+runtime_begin_recv(struct ranks_pair *p, int i, void *dst, size_t len)
 {
     need(mpi->begin_recv(i, dst, len, (int)p->peer), "MPI_Irecv");
 }
 
 static void
-way_wait_all(struct ranks_pair *p, int sends, int recvs)
+runtime_wait_all(struct ranks_pair *p, int sends, int recvs)
 {
     need(mpi->wait_all(sends, recvs), "MPI_Waitall");
 }
 
-/* Both ways differ in the job that loads the MPI. */
-#define WAY(short_name, long_name, its_job)                                            \
+/* Both runtimes differ in the job that loads the MPI. */
+#define RUNTIME(short_name, long_name, its_job)                                        \
     {                                                                                  \
         .name = short_name, .title = long_name, .job = &(its_job),                     \
-        .open = refuse_memory, .send = way_send, .recv = way_recv,                     \
-        .begin_send = way_begin_send, .begin_recv = way_begin_recv,                    \
-        .wait_all = way_wait_all                                                       \
+        .open = refuse_memory, .send = runtime_send, .recv = runtime_recv,             \
+        .begin_send = runtime_begin_send, .begin_recv = runtime_begin_recv,            \
+        .wait_all = runtime_wait_all                                                   \
     }
-const struct ranks_way ranks_mpi_way = WAY("mpi", "MPI", ranks_mpi_job);
-const struct ranks_way ranks_ampi_way = WAY("ampi", "Adaptive MPI", ampi_job);
+const struct ranks_runtime ranks_mpi_runtime = RUNTIME("mpi", "MPI", ranks_mpi_job);
+const struct ranks_runtime ranks_ampi_runtime =
+    RUNTIME("ampi", "Adaptive MPI", ampi_job);

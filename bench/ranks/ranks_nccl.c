@@ -9,7 +9,6 @@
 #include "bench/ranks/ranks_core.h"
 
 #include <stdio.h>
-#include <string.h>
 
 enum { SUM = 0, INT8 = 0, INT32 = 2, FLOAT32 = 7, UNHANDLED = 1 };
 
@@ -119,7 +118,7 @@ transport(struct ranks_pair *p)
     return text;
 }
 
-/* ---- the way: messages ---- */
+/* ---- the runtime: messages ---- */
 
 /* All that begins before a wait is one group, which NCCL may do in any order. */
 static void
@@ -297,10 +296,10 @@ static const struct ranks_job nccl_job = {.join = join,
                                           .find_call = find_call,
                                           .reduce = ranks_core_reduce};
 
-const struct ranks_way ranks_nccl_way = {.name = "nccl",
-                                         .title = "NCCL",
-                                         .job = &nccl_job,
-                                         .open = ranks_gpu_refuse_host,
-                                         .begin_send = begin_send,
-                                         .begin_recv = begin_recv,
-                                         .wait_all = wait_all};
+const struct ranks_runtime ranks_nccl_runtime = {.name = "nccl",
+                                                 .title = "NCCL",
+                                                 .job = &nccl_job,
+                                                 .open = ranks_gpu_refuse_host,
+                                                 .begin_send = begin_send,
+                                                 .begin_recv = begin_recv,
+                                                 .wait_all = wait_all};

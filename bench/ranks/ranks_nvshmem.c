@@ -180,7 +180,7 @@ static const struct ranks_job nvshmem_job = {.join = join,
                                              .reduce = ranks_core_reduce};
 
 /* Has no messages: patterns that are made of them are refused. */
-const struct ranks_way ranks_nvshmem_way = {.name = "nvshmem",
-                                            .title = "NVSHMEM",
-                                            .job = &nvshmem_job,
-                                            .open = ranks_gpu_refuse_host};
+const struct ranks_runtime ranks_nvshmem_runtime = {.name = "nvshmem",
+                                                    .title = "NVSHMEM",
+                                                    .job = &nvshmem_job,
+                                                    .open = ranks_gpu_refuse_host};

@@ -29,26 +29,27 @@ read_device(void *place, const char *text)
     return true;
 }
 
-const struct ranks_way *
-ranks_find_way(const char *name)
+const struct ranks_runtime *
+ranks_find_runtime(const char *name)
 {
-    for (size_t i = 0; ranks_ways[i] != NULL; i++) {
-        if (strcmp(ranks_ways[i]->name, name) == 0) {
-            return ranks_ways[i];
+    for (size_t i = 0; ranks_runtimes[i] != NULL; i++) {
+        if (strcmp(ranks_runtimes[i]->name, name) == 0) {
+            return ranks_runtimes[i];
         }
     }
     return NULL;
 }
 
-const struct ranks_way *
-ranks_default_way(const struct ranks_pattern *pattern, bool osu)
+const struct ranks_runtime *
+ranks_default_runtime(const struct ranks_pattern *pattern, bool osu)
 {
     bool by_mpi = ranks_mpi_is_launcher() && getenv("TELPHER_RANK") == NULL;
 
     if ((osu || pattern->run == NULL) && (by_mpi || !telpher_is_launched())) {
-        return &ranks_mpi_way;
+        return &ranks_mpi_runtime;
     }
-    return ranks_find_way(strcmp(pattern->name, "put_notify") == 0 ? "put" : "channel");
+    return ranks_find_runtime(strcmp(pattern->name, "put_notify") == 0 ? "put"
+                                                                       : "channel");
 }
 
 /* Finds @p text among names. @return its index, or -1 */
@@ -130,12 +131,12 @@ read_format(void *place, const char *text)
 }
 
 static bool
-read_way(void *place, const char *text)
+read_runtime(void *place, const char *text)
 {
-    const struct ranks_way *way = ranks_find_way(text);
+    const struct ranks_runtime *runtime = ranks_find_runtime(text);
 
-    *(const struct ranks_way **)place = way;
-    return way != NULL;
+    *(const struct ranks_runtime **)place = runtime;
+    return runtime != NULL;
 }
 
 static bool
@@ -190,7 +191,7 @@ read_places(struct ranks_options *o, const struct ranks_pattern *pattern,
 /* Options of our own, and OSU's that most patterns have. @return their number */
 static size_t
 list_options(struct cli_option *at, struct ranks_options *o,
-             const struct ranks_pattern *pattern, const struct ranks_way **way)
+             const struct ranks_pattern *pattern, const struct ranks_runtime **runtime)
 {
     bool windows = ranks_has_window(pattern), pairs = ranks_is_of_pairs(pattern);
     bool every = (pattern->flags & RANKS_EVERY) != 0;
@@ -198,7 +199,7 @@ list_options(struct cli_option *at, struct ranks_options *o,
     bool runs = pattern->kind != RANKS_START, sized = pattern->receives != RANKS_NONE;
     const struct cli_option options[] = {
         CLI_CALL(
-            'r', "runtime", "WAY",
+            'r', "runtime", "RUNTIME",
             "mpi (under its mpirun), mpi_host (an MPI with copies to and\nfrom host "
             "memory around it), ampi\n(adaptive MPI), channel, msg (to a "
             "handler),\nmsg2 (metadata first, "
@@ -206,7 +207,7 @@ list_options(struct cli_option *at, struct ranks_options *o,
             "channel between two objects);\nchannel_host, msg_host, entry_host, "
             "object_host: with staging;\nnccl, nvshmem: between GPUs, by "
             "their libraries; floors: store, socket",
-            way, read_way),
+            runtime, read_runtime),
         CLI_TEXT(0, "mpi", "NAME",
                  "openmpi or mpich, where the launcher does not say, or\na module of "
                  "build-mpi, ./some.so",
@@ -230,7 +231,7 @@ list_options(struct cli_option *at, struct ranks_options *o,
         CLI_INT('x', "warmup", "N", ranks_help_if(runs, "iterations that do not count"),
                 &o->warmup, 0, INT_MAX),
         CLI_INT('W', "window-size", "N",
-                ranks_help_if(windows, "transfers under way at once (64)"), &o->window,
+                ranks_help_if(windows, "transfers in flight at once (64)"), &o->window,
                 1, 1024),
         CLI_CALL(
             'b', "buffer-num", "single|multiple",
@@ -276,12 +277,12 @@ list_options(struct cli_option *at, struct ranks_options *o,
 
 int
 ranks_parse_options(int argc, char **argv, const struct ranks_pattern *pattern,
-                    struct ranks_options *o, const struct ranks_way **way)
+                    struct ranks_options *o, const struct ranks_runtime **runtime)
 {
     bool pairs = ranks_is_of_pairs(pattern);
     struct cli_option options[48];
     struct ranks_osu_given given = {.rate = -1};
-    size_t count = list_options(options, o, pattern, way);
+    size_t count = list_options(options, o, pattern, runtime);
     char usage[512];
     int code;
 
@@ -299,9 +300,9 @@ ranks_parse_options(int argc, char **argv, const struct ranks_pattern *pattern,
                     : " between two ranks; H: host memory, D: the device's (B: HBM,\n"
                       "P: PLRAM of an FPGA), of sender and receiver.\nWithout a "
                       "launcher, ranks of Telpher start here.",
-             (*way)->name, pattern->name);
+             (*runtime)->name, pattern->name);
     code = cli_read(argc, argv, usage, "", options, count);
-    code = code < 0 ? ranks_osu_judge(pattern, *way, &given, o, argv[0]) : code;
+    code = code < 0 ? ranks_osu_judge(pattern, *runtime, &given, o, argv[0]) : code;
     if (code < 0) {
         code = read_places(o, pattern, argv[0], argc - optind, argv + optind);
     }

@@ -215,12 +215,12 @@ use_neighbors(const char *text, struct ranks_options *o, const char *command)
 
 /* ---- what fits together ---- */
 
-/* @return NULL, or why this pattern or way has no layouts */
+/* @return NULL, or why this pattern or runtime has no layouts */
 static const char *
-refuse_layout(const struct ranks_pattern *pattern, const struct ranks_way *way,
+refuse_layout(const struct ranks_pattern *pattern, const struct ranks_runtime *runtime,
               const struct ranks_options *o)
 {
-    return !ranks_calls_mpi(way) ? "-D (--ddt) describes messages of an MPI: -r mpi"
+    return !ranks_calls_mpi(runtime) ? "-D (--ddt) describes messages of an MPI: -r mpi"
            : !ranks_has_layouts(pattern) ? "has no -D (--ddt): only messages that are "
                                            "not added to each other have "
                                            "a layout"
@@ -231,7 +231,7 @@ refuse_layout(const struct ranks_pattern *pattern, const struct ranks_way *way,
 
 /* @return NULL, or why these options have no meaning together */
 static const char *
-refuse(const struct ranks_pattern *pattern, const struct ranks_way *way,
+refuse(const struct ranks_pattern *pattern, const struct ranks_runtime *runtime,
        const struct ranks_osu_given *given, const struct ranks_options *o)
 {
     bool persists = strstr(pattern->name, "_persistent") != NULL;
@@ -249,7 +249,7 @@ refuse(const struct ranks_pattern *pattern, const struct ranks_way *way,
         return persists ? "a persistent collective keeps its root"
                         : "has no root to rotate";
     }
-    if (o->session && !ranks_calls_mpi(way)) {
+    if (o->session && !ranks_calls_mpi(runtime)) {
         return "-I (--session) starts an MPI: -r mpi";
     }
     if (given->neighbors != NULL && !ranks_has_neighbors(pattern) &&
@@ -265,21 +265,21 @@ refuse(const struct ranks_pattern *pattern, const struct ranks_way *way,
     if (o->validation && pattern->receives == RANKS_NONE) {
         return "has no content that -c could check";
     }
-    if (o->mpi != NULL && way->job != &ranks_mpi_job) {
+    if (o->mpi != NULL && runtime->job != &ranks_mpi_job) {
         return "--mpi says which MPI -r mpi is";
     }
     if (o->placeholder != NULL && !o->memory_of_device->banks) {
         return "--placeholder belongs to buffers of -d opencl";
     }
-    return given->layout != NULL ? refuse_layout(pattern, way, o) : NULL;
+    return given->layout != NULL ? refuse_layout(pattern, runtime, o) : NULL;
 }
 
 int
-ranks_osu_judge(const struct ranks_pattern *pattern, const struct ranks_way *way,
-                struct ranks_osu_given *given, struct ranks_options *o,
-                const char *command)
+ranks_osu_judge(const struct ranks_pattern *pattern,
+                const struct ranks_runtime *runtime, struct ranks_osu_given *given,
+                struct ranks_options *o, const char *command)
 {
-    const char *why = refuse(pattern, way, given, o);
+    const char *why = refuse(pattern, runtime, given, o);
     int code = -1;
 
     if (why != NULL) {

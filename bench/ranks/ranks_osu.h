@@ -23,9 +23,9 @@ ranks_help_if(bool of_use, const char *help)
 size_t ranks_osu_list(struct cli_option *at, struct ranks_osu_given *given,
                       struct ranks_options *o, const struct ranks_pattern *pattern);
 /** Reads what was only kept, and judges the options together.
- *  @return -1, or the exit code where one has no meaning for this pattern or way */
-int ranks_osu_judge(const struct ranks_pattern *pattern, const struct ranks_way *way,
-                    struct ranks_osu_given *given, struct ranks_options *o,
-                    const char *command);
+ *  @return -1, or the exit code where one has no meaning for this pattern or runtime */
+int ranks_osu_judge(const struct ranks_pattern *pattern,
+                    const struct ranks_runtime *runtime, struct ranks_osu_given *given,
+                    struct ranks_options *o, const char *command);
 
 #endif

@@ -48,8 +48,8 @@ struct ranks_pattern {
     enum ranks_kind kind;
     enum ranks_blocks sends, receives;
     unsigned flags;
-    /** One iteration over a way. @return what it costs [us]. NULL: by a bench_call */
-    double (*run)(struct ranks_pair *p, const struct ranks_way *w, size_t len);
+    /** One iteration over a runtime. @return what it costs [us]. NULL: by a bench_call */
+    double (*run)(struct ranks_pair *p, const struct ranks_runtime *w, size_t len);
 };
 
 /** Patterns up to the one without a name. */
@@ -98,8 +98,8 @@ bool ranks_has_layouts(const struct ranks_pattern *pattern);
 /** Sets the neighbors of this rank by options -N. @return NULL, or why these ranks cannot have them */
 const char *ranks_set_neighbors(struct bench_work *w, const struct ranks_options *o);
 
-/** The way to take where none is named. */
-const struct ranks_way *ranks_default_way(const struct ranks_pattern *pattern,
-                                          bool osu);
+/** The runtime to take where none is named. */
+const struct ranks_runtime *ranks_default_runtime(const struct ranks_pattern *pattern,
+                                                  bool osu);
 
 #endif

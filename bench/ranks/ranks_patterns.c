@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The patterns between ranks, from patterns.def, and those that ways do. */
+/* The patterns between ranks, from patterns.def, and those that runtimes do. */
 #include "bench/ranks/ranks.h"
 
 #include <string.h>
@@ -14,7 +14,7 @@ slot(const struct ranks_pair *p, uint8_t *base, int i)
 
 /* Half a round trip [us]. */
 static double
-run_latency(struct ranks_pair *p, const struct ranks_way *w, size_t len)
+run_latency(struct ranks_pair *p, const struct ranks_runtime *w, size_t len)
 {
     int i = p->iteration % p->work.window;
     double start = bench_now_us();
@@ -31,7 +31,7 @@ run_latency(struct ranks_pair *p, const struct ranks_way *w, size_t len)
 
 /* [us] for a window in one direction and its acknowledgement. */
 static double
-run_bandwidth(struct ranks_pair *p, const struct ranks_way *w, size_t len)
+run_bandwidth(struct ranks_pair *p, const struct ranks_runtime *w, size_t len)
 {
     double start = bench_now_us();
     int n = p->work.window;
@@ -54,7 +54,7 @@ run_bandwidth(struct ranks_pair *p, const struct ranks_way *w, size_t len)
 
 /* [us] for a window in both directions at once. */
 static double
-run_both(struct ranks_pair *p, const struct ranks_way *w, size_t len)
+run_both(struct ranks_pair *p, const struct ranks_runtime *w, size_t len)
 {
     double start = bench_now_us();
     int n = p->work.window;

@@ -158,7 +158,7 @@ write_columns(const struct column *columns, size_t count, bool json)
 }
 
 static void
-write_one(const struct ranks_pattern *pattern, const struct ranks_way *way,
+write_one(const struct ranks_pattern *pattern, const struct ranks_runtime *runtime,
           struct ranks_pair *p, const struct bench_stats *s, const struct ranks_row *r,
           bool names)
 {
@@ -167,7 +167,7 @@ write_one(const struct ranks_pattern *pattern, const struct ranks_way *way,
     double most = ranks_value_of(pattern, p, r->high);
     const struct column columns[] = {
         {"pattern", pattern->name, 0},
-        {"runtime", way->name, 0},
+        {"runtime", runtime->name, 0},
         {"transport", p->job->transport(p), 0},
         {"ranks", NULL, p->size},
         {"send", ranks_place_name(p->o, 0), 0},
@@ -203,8 +203,8 @@ write_one(const struct ranks_pattern *pattern, const struct ranks_way *way,
 }
 
 void
-ranks_write_head(const struct ranks_pattern *pattern, const struct ranks_way *way,
-                 struct ranks_pair *p)
+ranks_write_head(const struct ranks_pattern *pattern,
+                 const struct ranks_runtime *runtime, struct ranks_pair *p)
 {
     static const struct bench_stats none;
     static const struct ranks_row empty;
@@ -212,15 +212,15 @@ ranks_write_head(const struct ranks_pattern *pattern, const struct ranks_way *wa
     if (p->o->format == RANKS_JSON) {
         write_environment(p->job->transport(p));
     } else {
-        write_one(pattern, way, p, &none, &empty, true);
+        write_one(pattern, runtime, p, &none, &empty, true);
     }
     fflush(stdout);
 }
 
 void
-ranks_write_row(const struct ranks_pattern *pattern, const struct ranks_way *way,
-                struct ranks_pair *p, const struct bench_stats *s,
-                const struct ranks_row *r)
+ranks_write_row(const struct ranks_pattern *pattern,
+                const struct ranks_runtime *runtime, struct ranks_pair *p,
+                const struct bench_stats *s, const struct ranks_row *r)
 {
-    write_one(pattern, way, p, s, r, false);
+    write_one(pattern, runtime, p, s, r, false);
 }

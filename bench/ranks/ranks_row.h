@@ -26,10 +26,10 @@ double ranks_value_of(const struct ranks_pattern *pattern, const struct ranks_pa
 double ranks_copy_rate(const struct ranks_pair *p, const struct ranks_row *r);
 
 /** For programs: what was measured where, then rows; JSON or CSV. */
-void ranks_write_head(const struct ranks_pattern *pattern, const struct ranks_way *way,
-                      struct ranks_pair *p);
-void ranks_write_row(const struct ranks_pattern *pattern, const struct ranks_way *way,
-                     struct ranks_pair *p, const struct bench_stats *s,
-                     const struct ranks_row *r);
+void ranks_write_head(const struct ranks_pattern *pattern,
+                      const struct ranks_runtime *runtime, struct ranks_pair *p);
+void ranks_write_row(const struct ranks_pattern *pattern,
+                     const struct ranks_runtime *runtime, struct ranks_pair *p,
+                     const struct bench_stats *s, const struct ranks_row *r);
 
 #endif

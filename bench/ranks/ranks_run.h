@@ -11,10 +11,10 @@ extern const char *const ranks_window_names[BENCH_WINDOWS];
 
 /** Sets the call of a pattern. @return NULL, or why the runtime or this job has no such pattern */
 const char *ranks_find_call(struct ranks_pair *p, const struct ranks_pattern *pattern,
-                            const struct ranks_way *way);
+                            const struct ranks_runtime *runtime);
 /** Runs all sizes of a pattern whose call was found. */
 void ranks_run_prepared(struct ranks_pair *p, const struct ranks_pattern *pattern,
-                        const struct ranks_way *way);
+                        const struct ranks_runtime *runtime);
 /** Becomes `telpher launch -n 2` of this program. @return the exit code if it cannot */
 int ranks_launch_self(const char *program, int argc, char **argv);
 

@@ -130,20 +130,20 @@ show_osu_head(const struct ranks_pattern *pattern, struct ranks_pair *p)
 }
 
 void
-ranks_show_head(const struct ranks_pattern *pattern, const struct ranks_way *way,
-                struct ranks_pair *p)
+ranks_show_head(const struct ranks_pattern *pattern,
+                const struct ranks_runtime *runtime, struct ranks_pair *p)
 {
     const struct ranks_options *o = p->o;
 
     if (o->format != RANKS_TEXT) {
-        ranks_write_head(pattern, way, p);
+        ranks_write_head(pattern, runtime, p);
         return;
     }
     if (o->osu || o->varies) {
         show_osu_head(pattern, p);
         return;
     }
-    printf("# Telpher %s %s Test v%s\n", way->title, pattern->title, BENCH_VERSION);
+    printf("# Telpher %s %s Test v%s\n", runtime->title, pattern->title, BENCH_VERSION);
     printf("# Send Buffer on %s and Receive Buffer on %s\n", ranks_place_name(o, 0),
            ranks_place_name(o, 1));
     printf("# Transport %s, %u ranks; %s\n", p->job->transport(p), p->size,
@@ -383,7 +383,7 @@ ranks_show_tail(struct ranks_pair *p)
 }
 
 void
-ranks_show_row(const struct ranks_pattern *pattern, const struct ranks_way *way,
+ranks_show_row(const struct ranks_pattern *pattern, const struct ranks_runtime *runtime,
                struct ranks_pair *p, const double *samples, const struct bench_stats *s,
                const struct ranks_overlap *overlap)
 {
@@ -394,7 +394,7 @@ ranks_show_row(const struct ranks_pattern *pattern, const struct ranks_way *way,
         return;
     }
     if (o->format != RANKS_TEXT) {
-        ranks_write_row(pattern, way, p, s, &r);
+        ranks_write_row(pattern, runtime, p, s, &r);
     } else if (o->varies) {
         show_varied(pattern, p, &r);
     } else if (o->osu || pattern->kind == RANKS_OVERLAP) {

@@ -78,7 +78,7 @@ class Trial:
 
     def expect(self, test, result):
         said = self.witness.errors_said
-        what = f"{self.pair.way}, {self.victim} after {self.moment:.4f} s: {said}"
+        what = f"{self.pair.scheme}, {self.victim} after {self.moment:.4f} s: {said}"
         test.assertIn(result, {"client": ("killed", "exact"), "handshake": ("exact", "failed")}.get(self.victim, ("exact",)), what)
         if self.victim in SERVERS:
             test.assertIn(GOES_ON, said, what)
@@ -90,12 +90,12 @@ class Trial:
 
 
 class Copies(unittest.TestCase):
-    def trial(self, pairs, way, victim, moment):
+    def trial(self, pairs, scheme, victim, moment):
         """@return whether a process was killed, and whether another server went on with the work"""
         pair = pairs.get()
         try:
             if pair is None:
-                pair = Pair(way)
+                pair = Pair(scheme)
             trial = Trial(pair, victim, moment)
             result = trial.run()
             trial.expect(self, result)
@@ -106,10 +106,10 @@ class Copies(unittest.TestCase):
             pairs.put(pair)
         return trial.struck, GOES_ON in trial.witness.errors_said
 
-    def kills(self, way):
+    def kills(self, scheme):
         moments = random.Random(SEED)
-        victims = VICTIMS + (("handshake",) if way == "tls" else ())
-        work = [(way, victim, moments.uniform(0, SPAN_S)) for _ in range(KILLS) for victim in victims]
+        victims = VICTIMS + (("handshake",) if scheme == "tls" else ())
+        work = [(scheme, victim, moments.uniform(0, SPAN_S)) for _ in range(KILLS) for victim in victims]
         at_once = min(AT_ONCE, 2 * KILLS)
         pairs = queue.Queue()
         for _ in range(at_once):
@@ -123,7 +123,7 @@ class Copies(unittest.TestCase):
                 if pair is not None:
                     pair.end()
         struck, went_on = (sum(column) for column in zip(*done))
-        print(f"{way}: {len(work)} kills (seed {SEED}), {struck} met a process, another server went on {went_on} times; all as promised")
+        print(f"{scheme}: {len(work)} kills (seed {SEED}), {struck} met a process, another server went on {went_on} times; all as promised")
         self.assertGreaterEqual(struck, len(work) * 3 // 4)
         self.assertGreaterEqual(went_on, len(SERVERS) * KILLS)
 
@@ -136,13 +136,13 @@ class Copies(unittest.TestCase):
     def test_tls(self):
         self.kills("tls")
 
-    def drain(self, way, second):
+    def drain(self, scheme, second):
         """A server that shuts down passes its work on at once."""
-        pair = Pair(way, "--drain-timeout", "100s")
-        insecure = {"TELPHER_INSECURE": "yes"} if way == "unix" else {} # no matter, with Unix sockets
+        pair = Pair(scheme, "--drain-timeout", "100s")
+        insecure = {"TELPHER_INSECURE": "yes"} if scheme == "unix" else {} # no matter, with Unix sockets
         witness = pair.witness("0", **insecure, **COPIES)
         witness.wait_line("ready")
-        time.sleep(random.Random(f"{SEED} {way} {second}").uniform(0, SPAN_S))
+        time.sleep(random.Random(f"{SEED} {scheme} {second}").uniform(0, SPAN_S))
         pair.servers[second].process.terminate()
         pair.servers[second].process.wait(LIMIT_S)
         self.assertEqual(witness.result(), "exact", witness.errors_said)
@@ -151,10 +151,10 @@ class Copies(unittest.TestCase):
         pair.end()
 
     def test_drain(self):
-        for way in ("unix", "tcp", "tls"):
+        for scheme in ("unix", "tcp", "tls"):
             for second in range(2):
-                with self.subTest(way=way, second=second):
-                    self.drain(way, second)
+                with self.subTest(scheme=scheme, second=second):
+                    self.drain(scheme, second)
 
     def test_stopped(self):
         """An executor that is stopped keeps its TCP connection, but says nothing. Another server takes over."""

@@ -23,10 +23,10 @@ HANDSHAKE = "telpher-handsha" # as the kernel has the name
 
 
 class Pair:
-    """Two servers that programs reach in one way."""
+    """Two servers that programs reach by one scheme."""
 
-    def __init__(self, way, *options):
-        self.way = way
+    def __init__(self, scheme, *options):
+        self.scheme = scheme
         self.options = options
         self.folder = tempfile.TemporaryDirectory(prefix="telpher-kill-")
         with open(f"{self.folder.name}/key", "w", encoding="utf-8") as file:
@@ -35,18 +35,18 @@ class Pair:
         self.servers = [self.start(i) for i in range(2)]
         self.ended = []
         self.settings = {"TELPHER_TLS_PSK": f"{self.folder.name}/key",
-                         "TELPHER_ON_LOSS": "fail" if way == "unix" else "wait", "TELPHER_CONNECT_TIMEOUT": "20s"}
+                         "TELPHER_ON_LOSS": "fail" if scheme == "unix" else "wait", "TELPHER_CONNECT_TIMEOUT": "20s"}
 
     def start(self, i, path=None, port=None):
         options = ["--keep-session", "1s", "--log", "warn"]
         port = port or free_port()
-        address = f"{self.way}://127.0.0.1:{port}"
-        if self.way == "tls":
+        address = f"{self.scheme}://127.0.0.1:{port}"
+        if self.scheme == "tls":
             options += ["--listen", address, "--tls-psk", f"{self.folder.name}/key"]
-        if self.way == "tcp": # each with a cookie of its own would need two settings of the client
+        if self.scheme == "tcp": # each with a cookie of its own would need two settings of the client
             options += ["--listen", address, "--insecure"]
         server = Server(*options, *self.options, path=path, is_known=path is not None, OCL_ICD_VENDORS=DRIVER_FOLDER)
-        server.reached = server.address if self.way == "unix" else address
+        server.reached = server.address if self.scheme == "unix" else address
         server.port = port
         return server
 
@@ -57,7 +57,7 @@ class Pair:
         self.ended.append(old)
 
     def witness(self, rounds=ROUNDS, **settings):
-        insecure = {"TELPHER_INSECURE": "yes"} if self.way == "tcp" else {}
+        insecure = {"TELPHER_INSECURE": "yes"} if self.scheme == "tcp" else {}
         return Witness(self.servers[0].folder, ",".join(server.reached for server in self.servers), rounds,
                        **self.settings, **insecure, **settings)
 
@@ -152,7 +152,7 @@ class Trial:
         return results
 
     def expect(self, test, results):
-        what = f"{self.pair.way}, {self.victim} after {self.moment:.4f} s: {results}"
+        what = f"{self.pair.scheme}, {self.victim} after {self.moment:.4f} s: {results}"
         if not self.struck:
             test.assertEqual(results, ["exact"] * 2, what)
         elif self.victim == "client":
@@ -171,11 +171,11 @@ class Trial:
 
 
 class Kill(unittest.TestCase):
-    def trial(self, pairs, way, victim, moment):
+    def trial(self, pairs, scheme, victim, moment):
         pair = pairs.get()
         try:
             if pair is None:
-                pair = Pair(way)
+                pair = Pair(scheme)
             trial = Trial(pair, victim, moment)
             results = trial.run()
             trial.expect(self, results)
@@ -188,10 +188,10 @@ class Kill(unittest.TestCase):
             pairs.put(pair)
         return trial.struck, results
 
-    def kills(self, way):
+    def kills(self, scheme):
         moments = random.Random(SEED)
-        victims = ["client", "executor", "second executor", "broker", "second broker"] + (["handshake"] if way == "tls" else [])
-        work = [(way, victim, moments.uniform(0, self.span(way))) for _ in range(KILLS) for victim in victims]
+        victims = ["client", "executor", "second executor", "broker", "second broker"] + (["handshake"] if scheme == "tls" else [])
+        work = [(scheme, victim, moments.uniform(0, self.span(scheme))) for _ in range(KILLS) for victim in victims]
         at_once = min(AT_ONCE, 2 * KILLS)
         pairs = queue.Queue()
         for _ in range(at_once):
@@ -204,13 +204,13 @@ class Kill(unittest.TestCase):
                 pair = pairs.get()
                 if pair is not None:
                     pair.end()
-        print(f"{way}: {len(work)} kills (seed {SEED}), {sum(struck for struck, _ in done)} met a process; results: " +
+        print(f"{scheme}: {len(work)} kills (seed {SEED}), {sum(struck for struck, _ in done)} met a process; results: " +
               ", ".join(f"{result} {sum(results.count(result) for _, results in done)}" for result in ("exact", "failed", "killed")))
         self.assertGreater(sum(struck for struck, _ in done), len(work) // 2)
 
-    def span(self, way):
+    def span(self, scheme):
         """How long two programs run that are not disturbed."""
-        pair = Pair(way)
+        pair = Pair(scheme)
         begin = time.monotonic()
         witnesses = [pair.witness() for _ in range(2)]
         self.assertEqual([witness.result() for witness in witnesses], ["exact"] * 2)

@@ -35,8 +35,8 @@ def drain(server):
 
 
 class Rejoin(unittest.TestCase):
-    def start(self, way, **settings):
-        pair = Pair(way, "--drain-timeout", "60s")
+    def start(self, scheme, **settings):
+        pair = Pair(scheme, "--drain-timeout", "60s")
         self.addCleanup(pair.end)
         return pair
 
@@ -48,9 +48,9 @@ class Rejoin(unittest.TestCase):
         end(pair.servers[i])
         pair.restart(i)
 
-    def rounds(self, way, end):
+    def rounds(self, scheme, end):
         """Replaces the first server and the second in turn; each time, both sessions of the program lose one."""
-        pair = self.start(way)
+        pair = self.start(scheme)
         witness = pair.witness("0", **COPIES)
         witness.wait_line("ready")
         begin = time.monotonic()
@@ -64,7 +64,7 @@ class Rejoin(unittest.TestCase):
         said = witness.errors_said
         # after the first step, both sessions are with the server that is replaced next
         self.assertEqual(said.count(TOOK_OVER), 1 + 2 * (2 * ROUNDS - 1), said)
-        print(f"{way}: {2 * ROUNDS} servers replaced in {time.monotonic() - begin:.1f} s; exact")
+        print(f"{scheme}: {2 * ROUNDS} servers replaced in {time.monotonic() - begin:.1f} s; exact")
 
     def test_drain_unix(self):
         self.rounds("unix", drain)

@@ -36,13 +36,13 @@ def reload(server):
 
 
 class Reload(unittest.TestCase):
-    def start(self, way, *options):
-        pair = Pair(way, "--log", "info", *options)
+    def start(self, scheme, *options):
+        pair = Pair(scheme, "--log", "info", *options)
         self.addCleanup(pair.end)
         return pair
 
     def client(self, pair, *words):
-        insecure = {"TELPHER_INSECURE": "yes"} if pair.way == "tcp" else {}
+        insecure = {"TELPHER_INSECURE": "yes"} if pair.scheme == "tcp" else {}
         return Client(pair.servers[0].folder, pair.servers[0].reached, *words, **pair.settings, **insecure)
 
     def reload_after_discovery(self, pair):
@@ -52,8 +52,8 @@ class Reload(unittest.TestCase):
         self.assertEqual(later.end(), "")
         self.assertIn("computed", later.text)
 
-    def reload_while_used(self, way):
-        pair = self.start(way)
+    def reload_while_used(self, scheme):
+        pair = self.start(scheme)
         witness = pair.witness("0")
         witness.wait_line("ready")
         until(lambda: all(executors(server) for server in pair.servers), "both servers have an executor")

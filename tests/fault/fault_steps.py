@@ -116,21 +116,21 @@ class StepForwarder(Forwarder):
         self.armed = False
         self.start()
 
-    def opened(self, way):
-        way.moment = self.moment if self.armed or self.commands else None # not for streams of an earlier migration
-        way.frames = Frames(PREFACE + PROOF), Frames(PREFACE_REPLY)
-        if way.moment is not None and way.moment.step == "stream opened":
-            way.moment.reach()
+    def opened(self, relay):
+        relay.moment = self.moment if self.armed or self.commands else None # not for streams of an earlier migration
+        relay.frames = Frames(PREFACE + PROOF), Frames(PREFACE_REPLY)
+        if relay.moment is not None and relay.moment.step == "stream opened":
+            relay.moment.reach()
 
-    def pass_on(self, way, direction, data):
-        found = way.frames[direction].feed(data)
-        at = way.moment.place(direction, data, found) if way.moment is not None and self.armed else None
-        if at is not None and not way.moment.seen.is_set():
-            self.send(way, direction, data[:at])
+    def pass_on(self, relay, direction, data):
+        found = relay.frames[direction].feed(data)
+        at = relay.moment.place(direction, data, found) if relay.moment is not None and self.armed else None
+        if at is not None and not relay.moment.seen.is_set():
+            self.send(relay, direction, data[:at])
             time.sleep(0.02 if at else 0) # what has passed is taken
-            way.moment.reach()
+            relay.moment.reach()
             data = data[at:]
-        self.send(way, direction, data)
+        self.send(relay, direction, data)
 
 
 class Scene:

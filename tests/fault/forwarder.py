@@ -38,7 +38,7 @@ class Cut:
         self.direction, self.place, self.how, self.first_only, self.again, self.step = direction, place, how, first_only, again, step
 
 
-class Way:
+class Relay:
     """A connection of the program, and the one to the server that it is passed on to."""
 
     def __init__(self, near, far, number):
@@ -88,7 +88,7 @@ class Forwarder:
         self.count = [0, 0]
         self.counts = [] # of each connection
         self.passed = [] # (number of the connection, direction, bytes)
-        self.ways = set()
+        self.relays = set()
 
     def accept(self):
         near, _ = self.listener.accept()
@@ -97,49 +97,49 @@ class Forwarder:
         except OSError: # the server has ended
             near.close()
             return
-        way = Way(near, far, len(self.counts))
-        self.counts.append(way.count)
-        self.ways.add(way)
-        self.opened(way)
-        self.watch(way)
+        relay = Relay(near, far, len(self.counts))
+        self.counts.append(relay.count)
+        self.relays.add(relay)
+        self.opened(relay)
+        self.watch(relay)
 
-    def opened(self, way):
+    def opened(self, relay):
         """For a class that looks into what passes."""
 
-    def watch(self, way):
-        for side, s in enumerate(way.sockets):
-            events = way.events(side)
+    def watch(self, relay):
+        for side, s in enumerate(relay.sockets):
+            events = relay.events(side)
             registered = self.selector.get_map().get(s)
             if registered is not None and registered.events == events:
                 continue
             if registered is not None:
                 self.selector.unregister(s)
             if events:
-                self.selector.register(s, events, lambda mask, side=side: self.ready(way, side, mask))
+                self.selector.register(s, events, lambda mask, side=side: self.ready(relay, side, mask))
 
-    def ready(self, way, side, mask):
-        if way in self.ways and mask & selectors.EVENT_WRITE:
-            self.send(way, 1 - side, b"")
-        if way in self.ways and mask & selectors.EVENT_READ:
-            self.forward(way, side)
-        if way in self.ways:
-            self.watch(way)
+    def ready(self, relay, side, mask):
+        if relay in self.relays and mask & selectors.EVENT_WRITE:
+            self.send(relay, 1 - side, b"")
+        if relay in self.relays and mask & selectors.EVENT_READ:
+            self.forward(relay, side)
+        if relay in self.relays:
+            self.watch(relay)
 
-    def send(self, way, direction, data):
-        way.waiting[direction] += data
+    def send(self, relay, direction, data):
+        relay.waiting[direction] += data
         try:
-            sent = way.sockets[1 - direction].send(way.waiting[direction])
-            way.waiting[direction] = way.waiting[direction][sent:]
+            sent = relay.sockets[1 - direction].send(relay.waiting[direction])
+            relay.waiting[direction] = relay.waiting[direction][sent:]
         except BlockingIOError:
             pass
         except OSError:
-            self.end(way, "close")
+            self.end(relay, "close")
 
-    def end(self, way, how):
-        if way not in self.ways:
+    def end(self, relay, how):
+        if relay not in self.relays:
             return
-        self.ways.remove(way)
-        for s in way.sockets:
+        self.relays.remove(relay)
+        for s in relay.sockets:
             if s in self.selector.get_map():
                 self.selector.unregister(s)
             if how == "reset":
@@ -147,46 +147,46 @@ class Forwarder:
             s.close()
 
     def end_all(self, how="close"):
-        for way in list(self.ways):
-            self.end(way, how)
+        for relay in list(self.relays):
+            self.end(relay, how)
 
     def stall(self):
         """Connections that are open stay so, and nothing passes them."""
-        for way in self.ways:
-            way.is_stalled = True
-            self.watch(way)
+        for relay in self.relays:
+            relay.is_stalled = True
+            self.watch(relay)
 
-    def forward(self, way, direction):
+    def forward(self, relay, direction):
         try:
-            data = way.sockets[direction].recv(65536)
+            data = relay.sockets[direction].recv(65536)
         except BlockingIOError:
             return
         except OSError:
             data = b""
         cut = self.cut if not self.was_cut else None
-        if cut is None or cut.direction != direction or (cut.first_only and way.number != 0):
+        if cut is None or cut.direction != direction or (cut.first_only and relay.number != 0):
             left = None
         else:
-            left = cut.place - (way if cut.first_only else self).count[direction]
+            left = cut.place - (relay if cut.first_only else self).count[direction]
         if left is not None and len(data) >= left:
-            self.pass_on(way, direction, data[:left])
+            self.pass_on(relay, direction, data[:left])
             self.was_cut = cut.again == 0
             cut.again, cut.place = cut.again - 1, cut.place + cut.step
             if cut.first_only:
-                self.end(way, cut.how)
+                self.end(relay, cut.how)
             else:
                 self.end_all(cut.how)
         elif data:
-            self.pass_on(way, direction, data)
+            self.pass_on(relay, direction, data)
         else:
-            self.end(way, "close")
+            self.end(relay, "close")
 
-    def pass_on(self, way, direction, data):
-        way.count[direction] += len(data)
+    def pass_on(self, relay, direction, data):
+        relay.count[direction] += len(data)
         self.count[direction] += len(data)
         if self.cut is None:
-            self.passed.append((way.number, direction, data))
-        self.send(way, direction, data)
+            self.passed.append((relay.number, direction, data))
+        self.send(relay, direction, data)
 
     def step(self):
         for key, mask in self.selector.select(1):
@@ -278,8 +278,8 @@ def starts_in(data, direction, kind):
 def boundaries(passed, direction, kind):
     """@return (where frames or records begin, in bytes of all connections as they were counted, and the bytes beside; how many bytes)"""
     data, total = {}, 0 # by connection: its bytes, and which byte of all each is
-    for number, way, more in passed:
-        if way == direction:
+    for number, side, more in passed:
+        if side == direction:
             content, numbers = data.setdefault(number, (bytearray(), []))
             content += more
             numbers.extend(range(total, total + len(more)))

@@ -2,7 +2,7 @@
 /*
  * Host-staging: what a program does whose communication knows only host memory. It copies out
  * of its device, sends that, and copies received data into the device; one after the other. The
- * host memory is pinned where that can be had. Beside the ways that know devices it shows
+ * host memory is pinned where that can be had. Beside the runtimes that know devices it shows
  * what those gain.
  */
 #include "bench/ranks/memory/ranks_memory.h"
@@ -15,8 +15,8 @@
 enum { WINDOW_MAX = 1024 };
 
 struct staging {
-    const struct ranks_way *base;
-    void *base_way; /* its own */
+    const struct ranks_runtime *base;
+    void *base_runtime; /* its own */
     uint8_t *out, *in; /* host memory, as large as the pair's */
     void *places[WINDOW_MAX]; /* where what comes is copied to */
     size_t lens[WINDOW_MAX];
@@ -71,23 +71,23 @@ slot(const struct ranks_pair *p, uint8_t *base, int i)
     return base + (size_t)i * p->o->max_bytes;
 }
 
-/* ---- the ways ---- */
+/* ---- the runtimes ---- */
 
-/* Between these two the pair is that of the way below. */
+/* Between these two the pair is that of the runtime below. */
 static struct staging *
 enter(struct ranks_pair *p)
 {
-    struct staging *s = p->way;
+    struct staging *s = p->runtime;
 
-    p->way = s->base_way;
+    p->runtime = s->base_runtime;
     return s;
 }
 
 static void
 leave(struct ranks_pair *p, struct staging *s)
 {
-    s->base_way = p->way;
-    p->way = s;
+    s->base_runtime = p->runtime;
+    p->runtime = s;
 }
 
 static void
@@ -97,11 +97,11 @@ staging_open(struct ranks_pair *p, const char *base)
     uint8_t *in = p->in;
 
     ranks_check(p, s != NULL ? TELPHER_OK : TELPHER_ERR_NO_MEMORY, "memory");
-    s->base = ranks_find_way(base);
+    s->base = ranks_find_runtime(base);
     s->out = alloc_host(p);
     s->in = alloc_host(p);
     p->in = s->in; /* messages go there by themselves */
-    if (s->base != &ranks_mpi_way) { /* which would refuse the device's memory */
+    if (s->base != &ranks_mpi_runtime) { /* which would refuse the device's memory */
         s->base->open(p);
     }
     p->in = in;
@@ -154,19 +154,20 @@ staging_wait_all(struct ranks_pair *p, int sends, int recvs)
     leave(p, s);
 }
 
-#define WAY(way, long_name, its_job, property)                                         \
-    static void way##_open(struct ranks_pair *p) { staging_open(p, #way); }            \
-    const struct ranks_way ranks_##way##_host_way = {.name = #way "_host",             \
-                                                     .property,                        \
-                                                     .title = long_name,               \
-                                                     .job = &(its_job),                \
-                                                     .open = way##_open,               \
-                                                     .close = staging_close,           \
-                                                     .begin_send = staging_begin_send, \
-                                                     .begin_recv = staging_begin_recv, \
-                                                     .wait_all = staging_wait_all};
-WAY(channel, "Host-Staging Channel", ranks_telpher_job, one_place = false)
-WAY(msg, "Host-Staging Message", ranks_telpher_job, one_place = true)
-WAY(entry, "Host-Staging Entry Method", ranks_telpher_job, one_place = true)
-WAY(object, "Host-Staging Channel of Objects", ranks_telpher_job, one_place = false)
-WAY(mpi, "Host-Staging MPI", ranks_mpi_job, staged = true)
+#define RUNTIME(runtime, long_name, its_job, property)                                 \
+    static void runtime##_open(struct ranks_pair *p) { staging_open(p, #runtime); }    \
+    const struct ranks_runtime ranks_##runtime##_host_runtime = {                      \
+        .name = #runtime "_host",                                                      \
+        .property,                                                                     \
+        .title = long_name,                                                            \
+        .job = &(its_job),                                                             \
+        .open = runtime##_open,                                                        \
+        .close = staging_close,                                                        \
+        .begin_send = staging_begin_send,                                              \
+        .begin_recv = staging_begin_recv,                                              \
+        .wait_all = staging_wait_all};
+RUNTIME(channel, "Host-Staging Channel", ranks_telpher_job, one_place = false)
+RUNTIME(msg, "Host-Staging Message", ranks_telpher_job, one_place = true)
+RUNTIME(entry, "Host-Staging Entry Method", ranks_telpher_job, one_place = true)
+RUNTIME(object, "Host-Staging Channel of Objects", ranks_telpher_job, one_place = false)
+RUNTIME(mpi, "Host-Staging MPI", ranks_mpi_job, staged = true)

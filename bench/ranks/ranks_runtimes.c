@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The ways between two ranks: channels; messages to a handler; messages as the paper sends
+ * The runtimes between two ranks: channels; messages to a handler; messages as the paper sends
  * them, metadata first and a receive afterwards; puts with a notification.
  */
 #include "bench/ranks/ranks_core.h"
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include <telpher/channel.h>
 #include <telpher/msg.h>
@@ -16,7 +15,7 @@
 enum { WINDOW_MAX = 1024, HANDLER = 7, META_HANDLER = 8, TAG = 3 };
 #define LIMIT UINT64_C(60000000000) /* [ns] for any wait: then something hangs */
 
-struct way {
+struct runtime {
     telpher_channel *channel;
     telpher_win *win;
     telpher_request *sends[WINDOW_MAX], *recvs[WINDOW_MAX];
@@ -81,8 +80,8 @@ const struct ranks_job ranks_telpher_job = {.join = join,
 static void
 way_alloc(struct ranks_pair *p)
 {
-    p->way = calloc(1, sizeof(struct way));
-    ranks_check(p, p->way != NULL ? TELPHER_OK : TELPHER_ERR_NO_MEMORY, "memory");
+    p->runtime = calloc(1, sizeof(struct runtime));
+    ranks_check(p, p->runtime != NULL ? TELPHER_OK : TELPHER_ERR_NO_MEMORY, "memory");
 }
 
 static void
@@ -101,22 +100,23 @@ static void
 channel_open(struct ranks_pair *p)
 {
     way_alloc(p);
-    ranks_check(
-        p, telpher_channel_open(p->ctx, p->peer, 1, &((struct way *)p->way)->channel),
-        "channel");
+    ranks_check(p,
+                telpher_channel_open(p->ctx, p->peer, 1,
+                                     &((struct runtime *)p->runtime)->channel),
+                "channel");
 }
 
 static void
 channel_close(struct ranks_pair *p)
 {
-    telpher_channel_close(((struct way *)p->way)->channel);
-    free(p->way);
+    telpher_channel_close(((struct runtime *)p->runtime)->channel);
+    free(p->runtime);
 }
 
 static void
 channel_send(struct ranks_pair *p, const void *src, size_t len)
 {
-    struct way *w = p->way;
+    struct runtime *w = p->runtime;
     telpher_request *req = NULL;
 
     finish(p, telpher_channel_send(w->channel, src, len, NULL, &req), &req, "send");
@@ -125,7 +125,7 @@ channel_send(struct ranks_pair *p, const void *src, size_t len)
 static void
 channel_recv(struct ranks_pair *p, void *dst, size_t len)
 {
-    struct way *w = p->way;
+    struct runtime *w = p->runtime;
     telpher_request *req = NULL;
 
     finish(p, telpher_channel_recv(w->channel, dst, len, NULL, &req, NULL), &req,
@@ -135,7 +135,7 @@ channel_recv(struct ranks_pair *p, void *dst, size_t len)
 static void
 channel_begin_send(struct ranks_pair *p, int i, const void *src, size_t len)
 {
-    struct way *w = p->way;
+    struct runtime *w = p->runtime;
 
     w->sends[i] = NULL;
     ranks_check(p, telpher_channel_send(w->channel, src, len, NULL, &w->sends[i]),
@@ -145,7 +145,7 @@ channel_begin_send(struct ranks_pair *p, int i, const void *src, size_t len)
 static void
 channel_begin_recv(struct ranks_pair *p, int i, void *dst, size_t len)
 {
-    struct way *w = p->way;
+    struct runtime *w = p->runtime;
 
     w->recvs[i] = NULL;
     ranks_check(p, telpher_channel_recv(w->channel, dst, len, NULL, &w->recvs[i], NULL),
@@ -165,7 +165,7 @@ wait_requests(struct ranks_pair *p, telpher_request **reqs, int count, const cha
 static void
 channel_wait_all(struct ranks_pair *p, int sends, int recvs)
 {
-    struct way *w = p->way;
+    struct runtime *w = p->runtime;
 
     wait_requests(p, w->recvs, recvs, "recv");
     wait_requests(p, w->sends, sends, "send");
@@ -176,7 +176,7 @@ channel_wait_all(struct ranks_pair *p, int sends, int recvs)
 static void
 post(telpher_context *ctx, telpher_msg *msg, void *user)
 {
-    struct way *w = user;
+    struct runtime *w = user;
 
     msg->buffers[0].data = w->places[w->posted++ % w->window];
 }
@@ -184,7 +184,7 @@ post(telpher_context *ctx, telpher_msg *msg, void *user)
 static void
 entry(telpher_context *ctx, telpher_msg *msg, void *user)
 {
-    struct way *w = user;
+    struct runtime *w = user;
 
     if (msg->status != TELPHER_OK) {
         fprintf(stderr, "telpher-bench: message: %s\n",
@@ -197,10 +197,10 @@ entry(telpher_context *ctx, telpher_msg *msg, void *user)
 static void
 msg_open(struct ranks_pair *p)
 {
-    struct way *w;
+    struct runtime *w;
 
     way_alloc(p);
-    w = p->way;
+    w = p->runtime;
     w->window = (unsigned)p->o->window;
     for (int i = 0; i < p->o->window; i++) {
         w->places[i] = p->in + (size_t)(i % p->o->window) * p->work.stride;
@@ -212,7 +212,7 @@ static void
 msg_close(struct ranks_pair *p)
 {
     telpher_msg_handler(p->ctx, HANDLER, NULL, NULL, NULL);
-    free(p->way);
+    free(p->runtime);
 }
 
 static telpher_status
@@ -227,7 +227,7 @@ msg_begin(struct ranks_pair *p, const void *src, size_t len, telpher_request **r
 static void
 wait_entries(struct ranks_pair *p, unsigned count)
 {
-    struct way *w = p->way;
+    struct runtime *w = p->runtime;
 
     while (w->came < count) {
         if (telpher_progress(p->ctx) == 0 &&
@@ -241,7 +241,7 @@ wait_entries(struct ranks_pair *p, unsigned count)
 static void
 msg_begin_send(struct ranks_pair *p, int i, const void *src, size_t len)
 {
-    struct way *w = p->way;
+    struct runtime *w = p->runtime;
 
     w->sends[i] = NULL;
     ranks_check(p, msg_begin(p, src, len, &w->sends[i]), "message");
@@ -255,25 +255,26 @@ msg_begin_recv(struct ranks_pair *p, int i, void *dst, size_t len)
 static void
 msg_wait_all(struct ranks_pair *p, int sends, int recvs)
 {
-    struct way *w = p->way;
+    struct runtime *w = p->runtime;
 
     wait_entries(p, (unsigned)recvs);
     wait_requests(p, w->sends, sends, "message");
 }
 
-/* ---- messages the paper's way ---- */
+/* ---- messages the paper's runtime ---- */
 
 static void
 meta_entry(telpher_context *ctx, telpher_msg *msg, void *user)
 {
-    ((struct way *)user)->came++;
+    ((struct runtime *)user)->came++;
 }
 
 static void
 msg2_open(struct ranks_pair *p)
 {
     channel_open(p);
-    ranks_check(p, telpher_msg_handler(p->ctx, META_HANDLER, NULL, meta_entry, p->way),
+    ranks_check(p,
+                telpher_msg_handler(p->ctx, META_HANDLER, NULL, meta_entry, p->runtime),
                 "handler");
 }
 
@@ -314,11 +315,11 @@ msg2_begin_recv(struct ranks_pair *p, int i, void *dst, size_t len)
 static void
 put_open(struct ranks_pair *p)
 {
-    struct way *w;
+    struct runtime *w;
     size_t buffers = p->o->many_buffers ? (size_t)p->o->window : 1;
 
     way_alloc(p);
-    w = p->way;
+    w = p->runtime;
     ranks_check(
         p, telpher_win_create(p->ctx, p->in, buffers * p->o->max_bytes, LIMIT, &w->win),
         "window");
@@ -327,7 +328,7 @@ put_open(struct ranks_pair *p)
 static void
 put_close(struct ranks_pair *p)
 {
-    struct way *w = p->way;
+    struct runtime *w = p->runtime;
 
     ranks_check(p, telpher_win_flush(w->win, p->peer, LIMIT), "flush");
     ranks_check(p, telpher_barrier(p->ctx, LIMIT), "barrier");
@@ -338,7 +339,7 @@ put_close(struct ranks_pair *p)
 static void
 put_begin_send(struct ranks_pair *p, int i, const void *src, size_t len)
 {
-    struct way *w = p->way;
+    struct runtime *w = p->runtime;
     uint64_t place = (uint64_t)((const uint8_t *)src - p->out);
 
     w->sends[i] = NULL;
@@ -351,7 +352,7 @@ put_begin_send(struct ranks_pair *p, int i, const void *src, size_t len)
 static void
 put_wait_all(struct ranks_pair *p, int sends, int recvs)
 {
-    struct way *w = p->way;
+    struct runtime *w = p->runtime;
 
     if (recvs != 0) {
         ranks_check(p,
@@ -361,57 +362,57 @@ put_wait_all(struct ranks_pair *p, int sends, int recvs)
     wait_requests(p, w->sends, sends, "put");
 }
 
-static const struct ranks_way channel_way = {.name = "channel",
-                                             .title = "Channel",
-                                             .job = &ranks_telpher_job,
-                                             .open = channel_open,
-                                             .close = channel_close,
-                                             .send = channel_send,
-                                             .recv = channel_recv,
-                                             .begin_send = channel_begin_send,
-                                             .begin_recv = channel_begin_recv,
-                                             .wait_all = channel_wait_all};
-static const struct ranks_way msg_way = {.name = "msg",
-                                         .one_place = true,
-                                         .title = "Message",
-                                         .job = &ranks_telpher_job,
-                                         .open = msg_open,
-                                         .close = msg_close,
-                                         .begin_send = msg_begin_send,
-                                         .begin_recv = msg_begin_recv,
-                                         .wait_all = msg_wait_all};
-static const struct ranks_way msg2_way = {.name = "msg2",
-                                          .title = "Two-Message",
-                                          .job = &ranks_telpher_job,
-                                          .open = msg2_open,
-                                          .close = msg2_close,
-                                          .begin_send = msg2_begin_send,
-                                          .begin_recv = msg2_begin_recv,
-                                          .wait_all = channel_wait_all};
-static const struct ranks_way put_way = {.name = "put",
-                                         .title = "Notified Put",
-                                         .job = &ranks_telpher_job,
-                                         .open = put_open,
-                                         .close = put_close,
-                                         .begin_send = put_begin_send,
-                                         .begin_recv = msg_begin_recv,
-                                         .wait_all = put_wait_all};
+static const struct ranks_runtime channel_runtime = {.name = "channel",
+                                                     .title = "Channel",
+                                                     .job = &ranks_telpher_job,
+                                                     .open = channel_open,
+                                                     .close = channel_close,
+                                                     .send = channel_send,
+                                                     .recv = channel_recv,
+                                                     .begin_send = channel_begin_send,
+                                                     .begin_recv = channel_begin_recv,
+                                                     .wait_all = channel_wait_all};
+static const struct ranks_runtime msg_runtime = {.name = "msg",
+                                                 .one_place = true,
+                                                 .title = "Message",
+                                                 .job = &ranks_telpher_job,
+                                                 .open = msg_open,
+                                                 .close = msg_close,
+                                                 .begin_send = msg_begin_send,
+                                                 .begin_recv = msg_begin_recv,
+                                                 .wait_all = msg_wait_all};
+static const struct ranks_runtime msg2_runtime = {.name = "msg2",
+                                                  .title = "Two-Message",
+                                                  .job = &ranks_telpher_job,
+                                                  .open = msg2_open,
+                                                  .close = msg2_close,
+                                                  .begin_send = msg2_begin_send,
+                                                  .begin_recv = msg2_begin_recv,
+                                                  .wait_all = channel_wait_all};
+static const struct ranks_runtime put_runtime = {.name = "put",
+                                                 .title = "Notified Put",
+                                                 .job = &ranks_telpher_job,
+                                                 .open = put_open,
+                                                 .close = put_close,
+                                                 .begin_send = put_begin_send,
+                                                 .begin_recv = msg_begin_recv,
+                                                 .wait_all = put_wait_all};
 
-const struct ranks_way *const ranks_ways[] = {&channel_way,
-                                              &msg_way,
-                                              &msg2_way,
-                                              &put_way,
-                                              &ranks_entry_way,
-                                              &ranks_object_way,
-                                              &ranks_channel_host_way,
-                                              &ranks_msg_host_way,
-                                              &ranks_entry_host_way,
-                                              &ranks_object_host_way,
-                                              &ranks_mpi_way,
-                                              &ranks_mpi_host_way,
-                                              &ranks_ampi_way,
-                                              &ranks_nccl_way,
-                                              &ranks_nvshmem_way,
-                                              &ranks_store_way,
-                                              &ranks_socket_way,
-                                              NULL};
+const struct ranks_runtime *const ranks_runtimes[] = {&channel_runtime,
+                                                      &msg_runtime,
+                                                      &msg2_runtime,
+                                                      &put_runtime,
+                                                      &ranks_entry_runtime,
+                                                      &ranks_object_runtime,
+                                                      &ranks_channel_host_runtime,
+                                                      &ranks_msg_host_runtime,
+                                                      &ranks_entry_host_runtime,
+                                                      &ranks_object_host_runtime,
+                                                      &ranks_mpi_runtime,
+                                                      &ranks_mpi_host_runtime,
+                                                      &ranks_ampi_runtime,
+                                                      &ranks_nccl_runtime,
+                                                      &ranks_nvshmem_runtime,
+                                                      &ranks_store_runtime,
+                                                      &ranks_socket_runtime,
+                                                      NULL};
