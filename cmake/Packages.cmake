@@ -7,12 +7,21 @@ set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/telpher)
 file(RELATIVE_PATH TELPHER_PC_TO_PREFIX ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
 string(REGEX REPLACE "/$" "" TELPHER_PC_TO_PREFIX "${TELPHER_PC_TO_PREFIX}")
 
-# telpher_pkg_config(<name> [COMPONENT c] DESCRIPTION … LIBS … [CFLAGS …] [REQUIRES …]): NAME.pc.
+# telpher_pkg_config(<name> [COMPONENT c] DESCRIPTION … LIBS … [CFLAGS …] [REQUIRES …]): NAME.pc. Beside it lies
+# NAME-uninstalled.pc, which pkg-config takes first, and which names the build folder.
 function(telpher_pkg_config PC_NAME)
   cmake_parse_arguments(PC "" "COMPONENT;DESCRIPTION;LIBS;CFLAGS;REQUIRES" "" ${ARGN})
+  set(PC_PREFIX "\${pcfiledir}/${TELPHER_PC_TO_PREFIX}")
+  set(PC_INCLUDEDIR "\${prefix}/${TELPHER_INCLUDEDIR}")
+  set(PC_LIBDIR "\${prefix}/${TELPHER_LIBDIR}")
   configure_file(cmake/telpher.pc.in ${PC_NAME}.pc @ONLY)
   install(FILES ${PROJECT_BINARY_DIR}/${PC_NAME}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig
     COMPONENT ${PC_COMPONENT})
+  set(PC_PREFIX ${PROJECT_BINARY_DIR})
+  set(PC_INCLUDEDIR ${PROJECT_SOURCE_DIR}/include)
+  set(PC_LIBDIR "\${prefix}/lib")
+  string(APPEND PC_CFLAGS " -I\${prefix}/include") # version.h
+  configure_file(cmake/telpher.pc.in ${PC_NAME}-uninstalled.pc @ONLY)
 endfunction()
 
 # telpher_export(<export set> [component]): its targets, telpher::NAME.

@@ -75,6 +75,9 @@ with_pkg_config() {
 }
 with_pkg_config telpher "$here/api.c" "$work/api"
 expect "rank 0 of 1" "$work/api"
+PKG_CONFIG_PATH=$build with_pkg_config telpher-rma "$here/../../examples/rma/ring.c" "$work/ring"
+expect "^120$" "$work/ring"
+[ "$(PKG_CONFIG_PATH=$build pkg-config --variable=libdir telpher)" = "$build/lib" ] || fail "pkg-config in the build folder"
 with_pkg_config telpher-rma "$here/../../examples/rma/ring.c" "$work/ring"
 expect "^120$" "$work/ring"
 for example in 06_objects/main 10_charm_tutorial/pi; do # as docs/guide/mdr.md says
