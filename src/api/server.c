@@ -13,7 +13,7 @@
 #include "waist/address.h"
 
 #define TIMEOUT_DEFAULT (2 * TP_CLOCK_S)
-#define GOODBYE_TIME (100 * TP_CLOCK_MS)
+#define CLOSE_TIME (100 * TP_CLOCK_MS)
 
 telpher_status
 tp_api_error(telpher_error *err, telpher_status status, const struct tp_error *words)
@@ -76,11 +76,11 @@ take_devices(struct telpher_server *server, const uint8_t *body, const uint8_t *
 }
 
 static telpher_status
-take_goodbye(struct telpher_server *server, const uint8_t *body, const uint8_t *end)
+take_close(struct telpher_server *server, const uint8_t *body, const uint8_t *end)
 {
-    struct tp_wire_goodbye m;
+    struct tp_wire_close m;
 
-    if (!tp_wire_get_goodbye(body, end, &m)) {
+    if (!tp_wire_get_close(body, end, &m)) {
         return TELPHER_ERR_PROTO;
     }
     return tp_error_set(&server->err, m.status < 0 ? m.status : TELPHER_ERR_PEER_LOST,
@@ -97,8 +97,8 @@ take_frame(void *arg, uint16_t type, const uint8_t *body, const uint8_t *end)
         return take_pong(arg, body, end);
     case TP_WIRE_DEVICES_REPLY:
         return take_devices(arg, body, end);
-    case TP_WIRE_GOODBYE:
-        return take_goodbye(arg, body, end);
+    case TP_WIRE_CLOSE:
+        return take_close(arg, body, end);
     default:
         return TELPHER_ERR_PROTO;
     }
@@ -284,13 +284,13 @@ telpher_server_connect(const char *address, uint64_t timeout_ns,
 void
 telpher_server_close(telpher_server *server)
 {
-    struct tp_wire_goodbye m = {.status = TELPHER_OK};
+    struct tp_wire_close m = {.status = TELPHER_OK};
 
     if (server == NULL) {
         return;
     }
-    if (tp_stream_put(server->stream, TP_WIRE_GOODBYE, &m) == TELPHER_OK) {
-        (void)tp_stream_flush_wait(server->stream, tp_clock_deadline(GOODBYE_TIME));
+    if (tp_stream_put(server->stream, TP_WIRE_CLOSE, &m) == TELPHER_OK) {
+        (void)tp_stream_flush_wait(server->stream, tp_clock_deadline(CLOSE_TIME));
     }
     tp_stream_destroy(server->stream);
     tp_free(server->address);

@@ -28,7 +28,7 @@ struct broker {
     int listener;
     pthread_t thread;
     struct tp_stream *stream;
-    bool got_goodbye;
+    bool got_close;
 };
 
 static char folder[] = "/tmp/server_test_XXXXXX";
@@ -105,20 +105,21 @@ answer_devices(struct broker *b, const struct tp_wire_devices *devices)
 static telpher_status
 serve_frame(void *arg, uint16_t type, const uint8_t *body, const uint8_t *end)
 {
-    struct tp_wire_goodbye bye = {.status = TELPHER_ERR_LIMIT, .text = {8, "too many"}};
+    struct tp_wire_close closing = {.status = TELPHER_ERR_LIMIT,
+                                    .text = {8, "too many"}};
     struct broker *b = arg;
     struct tp_wire_ping ping;
     struct tp_wire_devices devices;
 
-    if (type == TP_WIRE_GOODBYE) {
-        b->got_goodbye = true;
+    if (type == TP_WIRE_CLOSE) {
+        b->got_close = true;
         return TELPHER_ERR_CANCELED;
     }
     if (b->mood == SILENT) {
         return TELPHER_OK;
     }
     if (b->mood == LEAVES) {
-        assert_int_equal(tp_stream_put(b->stream, TP_WIRE_GOODBYE, &bye), TELPHER_OK);
+        assert_int_equal(tp_stream_put(b->stream, TP_WIRE_CLOSE, &closing), TELPHER_OK);
         (void)tp_stream_flush_wait(b->stream, TP_CLOCK_FOREVER);
         return TELPHER_ERR_CANCELED;
     }
@@ -220,7 +221,7 @@ test_ping(void **state)
         telpher_server_ping(server, TELPHER_PING_MAX_BYTES + 1, &rtt, NULL, NULL),
         TELPHER_ERR_RANGE);
     close_server(&b, server);
-    assert_true(b.got_goodbye);
+    assert_true(b.got_close);
 }
 
 static void

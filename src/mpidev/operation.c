@@ -126,7 +126,7 @@ take_content(struct tp_mpidev_op *op)
 }
 
 static const void *
-landing(const struct tp_mpidev_op *op)
+receive_dest(const struct tp_mpidev_op *op)
 {
     return op->unpack_type != MPI_DATATYPE_NULL ? op->stages[1].host
                                                 : op->stages[0].mpi;
@@ -144,7 +144,7 @@ progress_op(struct tp_mpidev_op *op)
             return;
         }
         if (flag != 0 && op->receives && op->content != NULL &&
-            !tp_mpidev_content_begin(op->content, landing(op), &op->status)) {
+            !tp_mpidev_content_begin(op->content, receive_dest(op), &op->status)) {
             tp_mpidev_content_free(op->content);
             op->content = NULL;
         }

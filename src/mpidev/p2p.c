@@ -109,7 +109,7 @@ is_large(int count, MPI_Datatype type, size_t *ret_bytes)
 
 /* Ends a receive whose message a probe has taken from MPI. */
 static int
-take_found(struct tp_mpidev_op *op, const struct tp_mpidev_found *found, void *landing,
+take_found(struct tp_mpidev_op *op, const struct tp_mpidev_found *found, void *dest,
            int count, MPI_Datatype type)
 {
     int position = 0, size = 1;
@@ -125,13 +125,13 @@ take_found(struct tp_mpidev_op *op, const struct tp_mpidev_found *found, void *l
         count < TP_MPIDEV_ENVELOPE / size) {
         return MPI_ERR_TRUNCATE;
     }
-    return PMPI_Unpack(found->bytes, TP_MPIDEV_ENVELOPE, &position, landing,
+    return PMPI_Unpack(found->bytes, TP_MPIDEV_ENVELOPE, &position, dest,
                        TP_MPIDEV_ENVELOPE / size, type, op->comm);
 }
 
 /* Receives what a probe found, or has MPI receive. */
 static int
-begin_matching(struct tp_mpidev_op *op, void *landing, int count, MPI_Datatype type,
+begin_matching(struct tp_mpidev_op *op, void *dest, int count, MPI_Datatype type,
                int source, int tag, MPI_Message *message)
 {
     struct tp_mpidev_found *found =
@@ -139,13 +139,13 @@ begin_matching(struct tp_mpidev_op *op, void *landing, int count, MPI_Datatype t
     int error;
 
     if (found != NULL) {
-        error = take_found(op, found, landing, count, type);
+        error = take_found(op, found, dest, count, type);
         free(found);
         return error;
     }
     return message != NULL
-               ? PMPI_Imrecv(landing, count, type, message, &op->inner)
-               : PMPI_Irecv(landing, count, type, source, tag, op->comm, &op->inner);
+               ? PMPI_Imrecv(dest, count, type, message, &op->inner)
+               : PMPI_Irecv(dest, count, type, source, tag, op->comm, &op->inner);
 }
 
 /* Begins a receive of device memory, or of so many bytes that its content may come apart. With gaps
@@ -156,14 +156,14 @@ tp_mpidev_recv_start(struct tp_mpidev_op *op, void *buffer, int count,
 {
     int error =
         tp_mpidev_stage_open(&op->stages[0], buffer, count, type, TP_MPIDEV_OUT);
-    void *landing = op->stages[0].mpi, *content = buffer;
+    void *dest = op->stages[0].mpi, *content = buffer;
     size_t bytes;
     bool large = is_large(count, type, &bytes);
 
     op->receives = true;
     if (error == MPI_SUCCESS && large && dense_bytes(count, type) == 0) {
         error = tp_mpidev_op_unpack(op, bytes, count, type);
-        landing = content = op->stages[1].host;
+        dest = content = op->stages[1].host;
         count = (int)bytes;
         type = MPI_PACKED;
     }
@@ -173,7 +173,7 @@ tp_mpidev_recv_start(struct tp_mpidev_op *op, void *buffer, int count,
     }
     return error != MPI_SUCCESS
                ? error
-               : begin_matching(op, landing, count, type, source, tag, message);
+               : begin_matching(op, dest, count, type, source, tag, message);
 }
 
 /* @param request  gets the operation; NULL: it is waited for, and its status is @p status */

@@ -24,7 +24,7 @@ enum {
     TP_OFFLOAD_TAG_NAMES = 3, /**< worker 0 to the root */
     TP_OFFLOAD_TAG_FORWARD = 4, /**< from worker to worker, down the tree */
     TP_OFFLOAD_TAG_MERGE = 5, /**< up the tree */
-    TP_OFFLOAD_TAG_BYE = 6, /**< parent 0 to worker 0: both sides disconnect */
+    TP_OFFLOAD_TAG_DISCONNECT = 6, /**< parent 0 to worker 0: both sides disconnect */
     TP_OFFLOAD_TAG_POOL = 7, /**< to a worker that waits for a group */
     TP_OFFLOAD_TAG_ROWS = 8, /**< of arrays, between any two of the two sides */
     TP_OFFLOAD_TAG_LOST = 9, /**< from parent to parent: one has lost the workers */

@@ -170,7 +170,7 @@ test_small_ones(void **state)
     struct tp_wire_data data = {.transfer = tp_wire_id(TP_WIRE_KIND_TRANSFER, 1),
                                 .offset = 262144,
                                 .bytes = {3, "abc"}};
-    struct tp_wire_goodbye bye = {.status = TELPHER_ERR_PROTO, .text = {3, "bad"}};
+    struct tp_wire_close closing = {.status = TELPHER_ERR_PROTO, .text = {3, "bad"}};
     struct tp_wire_ack ack = {0};
 
     (void)state;
@@ -178,7 +178,7 @@ test_small_ones(void **state)
     check_message(TP_WIRE_RELEASE, &release);
     check_message(TP_WIRE_KERNEL_ARG, &arg);
     check_message(TP_WIRE_DATA, &data);
-    check_message(TP_WIRE_GOODBYE, &bye);
+    check_message(TP_WIRE_CLOSE, &closing);
     check_message(TP_WIRE_ACK, &ack);
 }
 

@@ -314,7 +314,7 @@ class FaultTest(unittest.TestCase):
 
 MAGIC = b"TELPHER\n"
 PROTOCOL_ERROR = "the client sent a malformed"  # frame or chunk
-TYPES = {"goodbye": 0x02, "ping": 0x10, "devices": 0x11, "start": 0x12, "context_create": 0x20, "queue_create": 0x21,
+TYPES = {"close": 0x02, "ping": 0x10, "devices": 0x11, "start": 0x12, "context_create": 0x20, "queue_create": 0x21,
          "buffer_create": 0x22, "program_source": 0x24, "release": 0x2c, "launch": 0x30, "read": 0x31, "write": 0x32,
          "fill": 0x34, "marker": 0x35, "peer_accept": 0x72, "pull": 0x75, "peer_reply": 0x9b, "peer_lost": 0x9c,
          "peer_ready": 0xc1, "pong": 0x80, "devices_reply": 0x81, "started": 0x83, "done": 0x84,
@@ -402,12 +402,12 @@ class Session:
 
     def expect_broken(self, words):
         """The server takes leave with a reason, then closes. It may close at once if we are not reading."""
-        body = self.expect("goodbye")
+        body = self.expect("close")
         text = body[8:].decode()
         if words not in text:
             raise AssertionError(f"it says '{text}', not '{words}'")
         if self.get() is not None:
-            raise AssertionError("a frame behind GOODBYE")
+            raise AssertionError("a frame after CLOSE")
 
     def start(self):
         """An executor with context 1, in-order queue 1, buffer 1 of 4096 bytes."""

@@ -25,7 +25,7 @@ def messages():
     with open(path, encoding="ascii") as file:
         text = re.sub(r"/\*.*?\*/", "", file.read(), flags=re.S)
     for name, number, fields in re.findall(r"MSG\(\w+, (\w+), (0x[0-9a-f]+),\s*((?:\w+\(\w+\)\s*)*)\)", text):
-        if int(number, 16) < 0x80 and name not in ("ack", "goodbye"):
+        if int(number, 16) < 0x80 and name not in ("ack", "close"):
             yield name, int(number, 16), re.findall(r"(\w+)\((\w+)\)", fields)
 
 
@@ -83,7 +83,7 @@ class Messages(FaultTest):
                     with Session(self.server) if number < 0x20 else self.started() as s:
                         s.put(number, encode(fields, {f: likely(name, f) for k, f in fields if k in PLAIN},
                                              {field: claim}))
-                        while (got := s.get()) is not None and got[0] != "goodbye":
+                        while (got := s.get()) is not None and got[0] != "close":
                             pass
                         self.assertIsNotNone(got)
                         if number >= 0x20:

@@ -59,7 +59,7 @@ class Resumed(Session):
         self.socket.close()
 
     def end(self):
-        self.put("goodbye", struct.pack("<iI", 0, 0))
+        self.put("close", struct.pack("<iI", 0, 0))
         while self.get() is not None:
             pass
 

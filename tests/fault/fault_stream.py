@@ -190,7 +190,7 @@ class Executor(FaultTest):
                       numbers() + numbers() + struct.pack("<I", 0))
                 got = s.get()
                 self.assertIsNotNone(got)
-                self.assertIn(got[0], ("done", "goodbye"))
+                self.assertIn(got[0], ("done", "close"))
                 if got[0] == "done":
                     self.assertEqual(struct.unpack_from("<Qi", got[1]), (EVENT | 1, INVALID_VALUE))
                     s.expect_alive()

@@ -37,7 +37,7 @@ static const struct nonsense nonsenses[] = {
     {"length", {.kind = UCX_EAGER, .len = 5}, 1, false, false},
     {"rendezvous sent eagerly", {.kind = UCX_RNDV, .len = 1}, 1, false, false},
     {"eager by rendezvous", {.kind = UCX_EAGER, .len = 1}, 1, true, false},
-    {"bye by rendezvous", {.kind = UCX_BYE}, 1, true, false},
+    {"close by rendezvous", {.kind = UCX_CLOSE}, 1, true, false},
     {"reject of nothing", {.kind = UCX_REJECT}, 1, false, false},
     {"reject of what it sent", {.kind = UCX_REJECT, .number = -1}, 1, false, true},
 };

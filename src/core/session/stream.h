@@ -180,7 +180,7 @@ int tp_stream_take_fd(struct tp_stream *s);
  *
  * @return OK (at least one byte was received), AGAIN, PEER_LOST, PROTO, NO_MEMORY, or a
  *         handler's status. All but the first two break the stream: every later call
- *         returns the same. One GOODBYE may still be put and flushed, to give the peer the
+ *         returns the same. One CLOSE may still be put and flushed, to give the peer the
  *         reason. tp_stream_break prevents that and wakes waiting senders.
  */
 telpher_status tp_stream_receive(struct tp_stream *s,

@@ -91,7 +91,7 @@ struct tp_stream {
     struct tp_stream_keep keep;
 };
 
-/** Records why the stream is broken, once; the connection stays up for a GOODBYE. */
+/** Records why the stream is broken, once; the connection stays up for a CLOSE. */
 telpher_status tp_stream_fail(struct tp_stream *s, telpher_status status);
 
 /* ---- stream_keep.c ---- */

@@ -15,14 +15,14 @@ enum {
     FRAMES_MAX = TP_STREAM_SEND_MAX / TP_WIRE_CHUNK_MAX,
 };
 
-/* Checks whether a frame of this type may still be put. After a failed receive, a GOODBYE
+/* Checks whether a frame of this type may still be put. After a failed receive, a CLOSE
  * may give the peer the reason; after a break, no frame may be put. */
 static telpher_status
 check_sender(struct tp_stream *s, uint16_t type)
 {
     telpher_status status = atomic_load_explicit(&s->broken, memory_order_acquire);
 
-    if (status != TELPHER_OK && (type != TP_WIRE_GOODBYE || atomic_load(&s->down))) {
+    if (status != TELPHER_OK && (type != TP_WIRE_CLOSE || atomic_load(&s->down))) {
         return status;
     }
     return atomic_load_explicit(&s->unsent, memory_order_relaxed);

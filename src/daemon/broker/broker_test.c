@@ -219,14 +219,14 @@ test_many_unauthenticated(void **state)
 
 /* ---- frames ---- */
 
-/* Sends one raw frame on a fresh session. @return status of the GOODBYE that comes */
+/* Sends one raw frame on a fresh session. @return status of the CLOSE that comes */
 static telpher_status
 send_frame(uint32_t len, uint16_t type, uint16_t flags, uint64_t seq, uint64_t ack)
 {
     struct tp_wire_preface p = good_preface();
     uint8_t frame[64] = {0}, header[TP_WIRE_HEADER_BYTES], body[512];
     struct tp_wire_header h;
-    struct tp_wire_goodbye m;
+    struct tp_wire_close m;
     int fd;
 
     assert_int_equal(exchange_preface(&p, &fd), TELPHER_OK);
@@ -238,10 +238,10 @@ send_frame(uint32_t len, uint16_t type, uint16_t flags, uint64_t seq, uint64_t a
     assert_int_equal(send(fd, frame, 40, MSG_NOSIGNAL), 40);
     assert_true(read_exactly(fd, header, sizeof(header)));
     assert_int_equal(tp_wire_get_header(header, &h), TELPHER_OK);
-    assert_int_equal(h.type, TP_WIRE_GOODBYE);
+    assert_int_equal(h.type, TP_WIRE_CLOSE);
     assert_in_range(h.len, TP_WIRE_HEADER_BYTES + 1, sizeof(body));
     assert_true(read_exactly(fd, body, h.len - TP_WIRE_HEADER_BYTES));
-    assert_true(tp_wire_get_goodbye(body, body + h.len - TP_WIRE_HEADER_BYTES, &m));
+    assert_true(tp_wire_get_close(body, body + h.len - TP_WIRE_HEADER_BYTES, &m));
     expect_closed(fd);
     return m.status;
 }
@@ -328,14 +328,14 @@ test_no_such_platform(void **state)
     struct test_session s;
     struct tp_wire_start start = {.platform = 99};
     struct tp_wire_started started;
-    struct tp_wire_goodbye goodbye;
+    struct tp_wire_close closing;
 
     (void)state;
     test_session_open(&s, &the_daemon);
     test_put(&s, TP_WIRE_START, &start);
     test_expect(&s, TP_WIRE_STARTED, &started);
     assert_int_equal(started.status, TELPHER_ERR_NOT_FOUND);
-    test_expect(&s, TP_WIRE_GOODBYE, &goodbye);
+    test_expect(&s, TP_WIRE_CLOSE, &closing);
     assert_int_equal(test_expect_end(&s), TELPHER_ERR_PEER_LOST);
     test_session_close(&s);
 }
@@ -416,7 +416,7 @@ static void
 test_garbage_for_executor(void **state)
 {
     struct test_session s;
-    struct tp_wire_goodbye goodbye;
+    struct tp_wire_close closing;
     struct tp_wire_data data = {.transfer = 1, .bytes = TEST_TEXT("x")};
     char text[128];
     uint8_t id[TP_WIRE_SESSION_BYTES];
@@ -428,8 +428,8 @@ test_garbage_for_executor(void **state)
     test_session_open(&s, &the_daemon);
     (void)test_session_start(&s);
     test_put(&s, TP_WIRE_DATA, &data); /* no place for content */
-    test_expect(&s, TP_WIRE_GOODBYE, &goodbye);
-    assert_int_equal(goodbye.status, TELPHER_ERR_PROTO);
+    test_expect(&s, TP_WIRE_CLOSE, &closing);
+    assert_int_equal(closing.status, TELPHER_ERR_PROTO);
     assert_int_equal(test_expect_end(&s), TELPHER_ERR_PEER_LOST);
     memcpy(id, s.reply.session, sizeof(id));
     test_session_close(&s);
@@ -512,7 +512,7 @@ test_max_objects(void **state)
 {
     const char *const options[] = {"--max-objects", "1000", NULL};
     struct tp_wire_user_event_create m = {.context = 0};
-    struct tp_wire_goodbye bye;
+    struct tp_wire_close closing;
     struct tp_wire_ping ping = {.data = TEST_TEXT("")};
     struct tp_wire_pong pong;
     struct test_session s;
@@ -525,8 +525,8 @@ test_max_objects(void **state)
         m.event = test_id(&s, TP_WIRE_KIND_EVENT);
         test_put(&s, TP_WIRE_USER_EVENT_CREATE, &m);
     }
-    test_expect(&s, TP_WIRE_GOODBYE, &bye);
-    assert_int_equal(bye.status, TELPHER_ERR_LIMIT);
+    test_expect(&s, TP_WIRE_CLOSE, &closing);
+    assert_int_equal(closing.status, TELPHER_ERR_LIMIT);
     test_session_close(&s);
     test_session_open(&s, &the_daemon);
     (void)test_session_start(&s);
@@ -895,7 +895,7 @@ test_kernel_timeout(void **state)
     struct tp_wire_kernel_arg arg = {.kind = TP_WIRE_ARG_MEM, .size = 8};
     struct tp_wire_fill fill = {.size = 64, .pattern = {4, "\0\0\0\0"}};
     struct tp_wire_launch launch = {.dims = 1, .sizes = TEST_IDS(0, 1)};
-    struct tp_wire_goodbye goodbye;
+    struct tp_wire_close closing;
     char text[128];
     uint8_t id[TP_WIRE_SESSION_BYTES];
 
@@ -930,8 +930,8 @@ test_kernel_timeout(void **state)
     test_put(&s, TP_WIRE_KERNEL_ARG, &arg);
     test_put(&s, TP_WIRE_FILL, &fill);
     test_put(&s, TP_WIRE_LAUNCH, &launch);
-    test_expect(&s, TP_WIRE_GOODBYE, &goodbye);
-    assert_int_equal(goodbye.status, TELPHER_ERR_DEVICE_LOST);
+    test_expect(&s, TP_WIRE_CLOSE, &closing);
+    assert_int_equal(closing.status, TELPHER_ERR_DEVICE_LOST);
     memcpy(id, s.reply.session, sizeof(id));
     test_session_close(&s);
     assert_int_equal(end_reason(id, text, sizeof(text)), TELPHER_OK);

@@ -133,7 +133,7 @@ struct tp_exec {
     bool was_probed; /**< tp_exec_flush_probe() has run; reader only */
     pthread_t prober;
     _Atomic bool probing; /**< read by any thread; prober does not change meanwhile */
-    bool ended; /**< the client sent GOODBYE */
+    bool ended; /**< the client sent CLOSE */
     _Atomic bool ending; /**< the client has disconnected; the reader writes it */
     bool lost_sight; /**< completion of all commands is not observable; reader only */
 };

@@ -334,15 +334,15 @@ static void
 check_bad_again(bool after_launch, const struct tp_wire_launch_again *m)
 {
     static struct scene c;
-    struct tp_wire_goodbye goodbye;
+    struct tp_wire_close closing;
 
     open_scene(&c, 0);
     if (after_launch) {
         launch(&c, test_id(&c.s, TP_WIRE_KIND_KERNEL), 1, 0, 0, NULL);
     }
     test_put(&c.s, TP_WIRE_LAUNCH_AGAIN, m);
-    test_expect(&c.s, TP_WIRE_GOODBYE, &goodbye);
-    assert_int_equal(goodbye.status, TELPHER_ERR_PROTO);
+    test_expect(&c.s, TP_WIRE_CLOSE, &closing);
+    assert_int_equal(closing.status, TELPHER_ERR_PROTO);
     assert_int_equal(test_expect_end(&c.s), TELPHER_ERR_PEER_LOST);
     close_scene(&c);
 }
@@ -601,7 +601,7 @@ static void
 test_twice_the_same_id(void **state)
 {
     static struct scene c;
-    struct tp_wire_goodbye goodbye;
+    struct tp_wire_close closing;
     struct tp_wire_buffer_create m;
 
     (void)state;
@@ -610,8 +610,8 @@ test_twice_the_same_id(void **state)
         .context = c.context, .flags = CL_MEM_READ_WRITE, .size = 64};
     m.mem = make_buffer(&c, 64);
     test_put(&c.s, TP_WIRE_BUFFER_CREATE, &m);
-    test_expect(&c.s, TP_WIRE_GOODBYE, &goodbye);
-    assert_int_equal(goodbye.status, TELPHER_ERR_PROTO);
+    test_expect(&c.s, TP_WIRE_CLOSE, &closing);
+    assert_int_equal(closing.status, TELPHER_ERR_PROTO);
     assert_int_equal(test_expect_end(&c.s), TELPHER_ERR_PEER_LOST);
     close_scene(&c);
 }

@@ -76,7 +76,7 @@ struct tp_exec;
     X(EXPORT, export)                                                                  \
     X(ENDPOINT, endpoint)                                                              \
     X(PING, ping)                                                                      \
-    X(GOODBYE, goodbye)
+    X(CLOSE, close)
 
 #define TP_EXEC_DECLARE(NAME, name)                                                    \
     telpher_status tp_exec_on_##name(struct tp_exec *x, const struct tp_wire_##name *m);

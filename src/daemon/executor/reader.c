@@ -27,7 +27,7 @@ enum {
     LOOK_MS = 5000, /* at a client on another machine */
 };
 
-#define GOODBYE_TIME (1 * TP_CLOCK_S)
+#define CLOSE_TIME (1 * TP_CLOCK_S)
 
 void
 tp_exec_put(struct tp_exec *x, uint16_t type, const void *msg)
@@ -89,13 +89,12 @@ tp_exec_transfer_id(struct tp_exec *x)
 }
 
 static void
-send_goodbye(struct tp_exec *x, telpher_status status, const char *text)
+send_close(struct tp_exec *x, telpher_status status, const char *text)
 {
-    struct tp_wire_goodbye m = {.status = status,
-                                .text = {(uint32_t)strlen(text), text}};
+    struct tp_wire_close m = {.status = status, .text = {(uint32_t)strlen(text), text}};
 
-    if (tp_stream_put(x->stream, TP_WIRE_GOODBYE, &m) == TELPHER_OK) {
-        (void)tp_stream_flush_wait(x->stream, tp_clock_deadline(GOODBYE_TIME));
+    if (tp_stream_put(x->stream, TP_WIRE_CLOSE, &m) == TELPHER_OK) {
+        (void)tp_stream_flush_wait(x->stream, tp_clock_deadline(CLOSE_TIME));
     }
 }
 
@@ -107,7 +106,7 @@ tp_exec_die(struct tp_exec *x, telpher_status status, const char *text)
     tp_warn("executor", "session ends: %s", text);
     (void)snprintf(words.text, sizeof(words.text), "%s", text);
     (void)tp_control_send(TP_CONTROL_FD, &words, -1);
-    send_goodbye(x, status, text);
+    send_close(x, status, text);
     _exit(3);
 }
 
@@ -130,7 +129,7 @@ tp_exec_on_ping(struct tp_exec *x, const struct tp_wire_ping *m)
 }
 
 telpher_status
-tp_exec_on_goodbye(struct tp_exec *x, const struct tp_wire_goodbye *m)
+tp_exec_on_close(struct tp_exec *x, const struct tp_wire_close *m)
 {
     x->ended = true;
     return TELPHER_ERR_PEER_LOST;
@@ -516,7 +515,7 @@ tp_exec_serve(struct tp_exec *x)
     case TELPHER_ERR_PEER_LOST:
         break;
     case TELPHER_ERR_CANCELED:
-        send_goodbye(x, TELPHER_ERR_PEER_LOST, "the daemon has ended");
+        send_close(x, TELPHER_ERR_PEER_LOST, "the daemon has ended");
         return 0;
     case TELPHER_ERR_LIMIT:
         tp_exec_die(x, status,

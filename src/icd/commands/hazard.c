@@ -22,31 +22,31 @@
 #include "base/alloc.h"
 
 /** Under tp_icd.lock. */
-static struct tp_list landings = {&landings, &landings};
+static struct tp_list ranges = {&ranges, &ranges};
 static struct tp_list gates = {&gates, &gates};
 
 /** A READ that waits for the content of an earlier one. */
 struct follower {
     struct tp_list link;
-    struct _cl_event *landed; /* held; an internal user event */
+    struct _cl_event *released; /* held; an internal user event */
 };
 
 void
-tp_icd_landing_add(struct tp_icd_landing *landing, struct _cl_event *ev,
-                   const void *ptr, size_t len, bool bulk)
+tp_icd_read_range_add(struct tp_icd_read_range *range, struct _cl_event *ev,
+                      const void *ptr, size_t len, bool bulk)
 {
-    landing->lo = (uintptr_t)ptr;
-    landing->hi = landing->lo + len;
-    landing->bulk = bulk;
-    landing->ev = ev;
-    tp_list_init(&landing->followers);
-    tp_list_push_back(&landings, &landing->link);
+    range->lo = (uintptr_t)ptr;
+    range->hi = range->lo + len;
+    range->bulk = bulk;
+    range->ev = ev;
+    tp_list_init(&range->followers);
+    tp_list_push_back(&ranges, &range->link);
 }
 
 static bool
-meets(const struct tp_icd_landing *landing, const void *ptr, size_t len)
+meets(const struct tp_icd_read_range *range, const void *ptr, size_t len)
 {
-    return (uintptr_t)ptr < landing->hi && landing->lo < (uintptr_t)ptr + len;
+    return (uintptr_t)ptr < range->hi && range->lo < (uintptr_t)ptr + len;
 }
 
 /** Removes an ended event from the gates that wait for it; opens those without others. */
@@ -72,62 +72,63 @@ pass(struct _cl_event *ev)
 static void
 let_follow(struct follower *follower)
 {
-    struct _cl_event *landed = follower->landed;
+    struct _cl_event *released = follower->released;
 
-    tp_icd_event_end(landed, CL_COMPLETE);
-    atomic_store(&landed->obj.refs, 0);
-    tp_icd_drop_locked(&landed->obj);
+    tp_icd_event_end(released, CL_COMPLETE);
+    atomic_store(&released->obj.refs, 0);
+    tp_icd_drop_locked(&released->obj);
     tp_free(follower);
 }
 
 void
-tp_icd_landing_end(struct tp_icd_landing *landing)
+tp_icd_read_range_end(struct tp_icd_read_range *range)
 {
     struct tp_list *link;
 
-    tp_list_remove(&landing->link);
-    while ((link = tp_list_pop_front(&landing->followers)) != NULL) {
+    tp_list_remove(&range->link);
+    while ((link = tp_list_pop_front(&range->followers)) != NULL) {
         let_follow(tp_list_entry(link, struct follower, link));
     }
-    pass(landing->ev);
+    pass(range->ev);
 }
 
-/** True if content of a READ of @p op cannot overtake that of a landing. */
+/** True if content of a READ of @p op cannot overtake that of the READ into @p range. */
 static bool
-comes_after(const struct tp_icd_op *op, const struct tp_icd_landing *landing, bool bulk)
+comes_after(const struct tp_icd_op *op, const struct tp_icd_read_range *range,
+            bool bulk)
 {
-    return !bulk && !landing->bulk && landing->ev->queue == op->q &&
+    return !bulk && !range->bulk && range->ev->queue == op->q &&
            tp_icd_queue_in_order(op->q);
 }
 
 static cl_int
-follow(struct tp_icd_op *op, struct tp_icd_landing *landing)
+follow(struct tp_icd_op *op, struct tp_icd_read_range *range)
 {
     struct follower *follower = tp_zalloc(sizeof(*follower), "follower");
 
     if (follower == NULL) {
         return CL_OUT_OF_HOST_MEMORY;
     }
-    follower->landed = tp_icd_user_event(op->q->ctx);
-    if (follower->landed == NULL) {
+    follower->released = tp_icd_user_event(op->q->ctx);
+    if (follower->released == NULL) {
         tp_free(follower);
         return CL_OUT_OF_HOST_MEMORY;
     }
-    tp_list_push_back(&landing->followers, &follower->link);
-    tp_icd_event_subscribe(landing->ev); /* so that it ends even if no caller waits */
-    tp_icd_op_touch(op, landing->ev->session);
-    return tp_icd_op_wait(op, follower->landed);
+    tp_list_push_back(&range->followers, &follower->link);
+    tp_icd_event_subscribe(range->ev); /* so that it ends even if no caller waits */
+    tp_icd_op_touch(op, range->ev->session);
+    return tp_icd_op_wait(op, follower->released);
 }
 
 cl_int
-tp_icd_landing_order(struct tp_icd_op *op, const void *ptr, size_t len, bool bulk)
+tp_icd_read_range_order(struct tp_icd_op *op, const void *ptr, size_t len, bool bulk)
 {
     cl_int err = CL_SUCCESS;
 
-    tp_list_for_each_entry(struct tp_icd_landing, landing, &landings, link) {
-        if (err == CL_SUCCESS && meets(landing, ptr, len) &&
-            !comes_after(op, landing, bulk)) {
-            err = follow(op, landing);
+    tp_list_for_each_entry(struct tp_icd_read_range, range, &ranges, link) {
+        if (err == CL_SUCCESS && meets(range, ptr, len) &&
+            !comes_after(op, range, bulk)) {
+            err = follow(op, range);
         }
     }
     return err;
@@ -145,8 +146,8 @@ count_reasons(const struct tp_icd_op *op, const void *ptr, size_t len)
 {
     size_t count = 0;
 
-    tp_list_for_each(pos, &landings) {
-        count += meets(tp_list_entry(pos, struct tp_icd_landing, link), ptr, len);
+    tp_list_for_each(pos, &ranges) {
+        count += meets(tp_list_entry(pos, struct tp_icd_read_range, link), ptr, len);
     }
     for (cl_uint i = 0; i < op->wait_count; i++) {
         count += is_unset_user_event(op->wait_list[i]);
@@ -195,9 +196,9 @@ tp_icd_gate_init(struct tp_icd_gate *gate, struct tp_icd_op *op, const void *ptr
     if (gate->events == NULL) {
         return CL_OUT_OF_HOST_MEMORY;
     }
-    tp_list_for_each_entry(struct tp_icd_landing, landing, &landings, link) {
-        if (meets(landing, ptr, len)) {
-            add_reason(gate, op, landing->ev);
+    tp_list_for_each_entry(struct tp_icd_read_range, range, &ranges, link) {
+        if (meets(range, ptr, len)) {
+            add_reason(gate, op, range->ev);
         }
     }
     for (cl_uint i = 0; i < op->wait_count; i++) {

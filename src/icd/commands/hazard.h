@@ -8,11 +8,11 @@
 /* ---- hazard.c: hazards through host memory -------------------------------------------- */
 
 /** A READ in progress into [lo, hi) of host memory. */
-struct tp_icd_landing {
+struct tp_icd_read_range {
     struct tp_list link;
     uintptr_t lo, hi;
     bool bulk; /**< its content arrives on the bulk stream */
-    struct _cl_event *ev; /**< borrowed: the landing ends before it is freed */
+    struct _cl_event *ev; /**< borrowed: the READ ends before it is freed */
     struct tp_list followers; /**< READs into the same memory that wait for it */
 };
 
@@ -30,16 +30,16 @@ struct tp_icd_gate {
 
 /* All functions below: under the lock. */
 /** Registers a READ into [ptr, ptr + len). */
-void tp_icd_landing_add(struct tp_icd_landing *landing, struct _cl_event *ev,
-                        const void *ptr, size_t len, bool bulk);
+void tp_icd_read_range_add(struct tp_icd_read_range *range, struct _cl_event *ev,
+                           const void *ptr, size_t len, bool bulk);
 /**
  * Orders a READ into [ptr, ptr + len) before it is appended: it waits for READs in progress
  * into that memory whose content could arrive after its own.
  */
-cl_int tp_icd_landing_order(struct tp_icd_op *op, const void *ptr, size_t len,
-                            bool bulk);
-/** Ends a landing with its event; opens the gates that waited for it. */
-void tp_icd_landing_end(struct tp_icd_landing *landing);
+cl_int tp_icd_read_range_order(struct tp_icd_op *op, const void *ptr, size_t len,
+                               bool bulk);
+/** Ends a READ with its event; opens the gates that waited for it. */
+void tp_icd_read_range_end(struct tp_icd_read_range *range);
 /**
  * Fills in a gate for host memory [ptr, ptr + len) and a wait list. gate->count is 0 if the
  * content may be read now. @return CL_SUCCESS, CL_OUT_OF_HOST_MEMORY.

@@ -31,7 +31,7 @@ struct io {
     uint8_t *packed; /**< contiguous copy of the content; NULL: it is at ptr */
     struct tp_icd_piece whole; /**< all content in shared memory, if in_slots ours */
     struct tp_icd_pieces *pieces; /**< or in pieces; NULL: not that way */
-    struct tp_icd_landing landing;
+    struct tp_icd_read_range range;
     struct tp_icd_gate gate;
     union {
         struct tp_icd_sink sink;
@@ -113,7 +113,7 @@ io_create(const struct tp_icd_op *op, const struct tp_icd_content *content, bool
     io->session = op->q->session;
     io->ptr = content->ptr;
     io->box = content->box;
-    tp_list_init(&io->landing.link);
+    tp_list_init(&io->range.link);
     tp_list_init(&io->gate.link);
     if (packs) {
         io->packed = tp_malloc(content->size, "transfer");
@@ -181,7 +181,7 @@ read_ended(struct _cl_event *ev)
 {
     struct io *io = ev->on_end_user;
 
-    tp_icd_landing_end(&io->landing);
+    tp_icd_read_range_end(&io->range);
     io_unref(io);
 }
 
@@ -301,7 +301,7 @@ tp_icd_put_read(struct tp_icd_op *op, void *arg)
     if (content->size == 0) {
         return tp_icd_op_put_nothing(op, NULL);
     }
-    err = tp_icd_landing_order(op, content->ptr, content->extent, bulk);
+    err = tp_icd_read_range_order(op, content->ptr, content->extent, bulk);
     if (err != CL_SUCCESS) {
         return err;
     }
@@ -317,7 +317,7 @@ tp_icd_put_read(struct tp_icd_op *op, void *arg)
     io->refs++;
     op->ev->on_end = read_ended;
     op->ev->on_end_user = io;
-    tp_icd_landing_add(&io->landing, op->ev, content->ptr, content->extent, bulk);
+    tp_icd_read_range_add(&io->range, op->ev, content->ptr, content->extent, bulk);
     op->flags |= TP_WIRE_NOTIFY;
     op->q->read_seq = op->ev->seq;
     put_read_frames(op, content, io, transfer);

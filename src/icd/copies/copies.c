@@ -51,14 +51,14 @@ reports_variables(const struct tp_icd_session *session)
 void
 tp_copies_leave_twin(struct tp_icd_session *twin)
 {
-    const struct tp_wire_goodbye msg = {.text = {0, ""}};
+    const struct tp_wire_close msg = {.text = {0, ""}};
 
     twin->twin_of = NULL;
     twin->was_used = true; /* its end is no news */
     atomic_store(&twin->left, true);
     if (!twin->lost) {
         tp_icd_expect(twin); /* a thread reads until the server closes the connection */
-        (void)tp_stream_put(twin->stream, TP_WIRE_GOODBYE, &msg);
+        (void)tp_stream_put(twin->stream, TP_WIRE_CLOSE, &msg);
         tp_icd_session_set_dirty(twin);
     }
 }
@@ -68,11 +68,11 @@ tp_icd_copies_leave(const struct tp_icd_session *session)
 {
     const struct tp_icd_copies *c = session->copies;
     struct tp_icd_session *twin = c == NULL ? NULL : c->twin;
-    const struct tp_wire_goodbye msg = {.text = {0, ""}};
+    const struct tp_wire_close msg = {.text = {0, ""}};
 
     if (twin != NULL && twin->resumes && !twin->lost) {
         atomic_store(&twin->left, true);
-        if (tp_stream_put(twin->stream, TP_WIRE_GOODBYE, &msg) == TELPHER_OK) {
+        if (tp_stream_put(twin->stream, TP_WIRE_CLOSE, &msg) == TELPHER_OK) {
             tp_stream_kick(twin->stream);
         }
     }

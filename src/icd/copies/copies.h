@@ -65,7 +65,7 @@ int tp_icd_copies_find_alike(const struct tp_icd_session *session,
 bool tp_icd_copies_have_same_drivers(const struct tp_icd_session *session,
                                      const struct tp_icd_facts *facts,
                                      uint32_t platform);
-/** Says goodbye to the second server, because the program ends. Takes no lock. */
+/** Sends CLOSE to the second server, because the program ends. Takes no lock. */
 void tp_icd_copies_leave(const struct tp_icd_session *session);
 
 #endif

@@ -208,8 +208,8 @@ on_data_cut(void *arg, uint64_t transfer, uint64_t offset, uint32_t len)
 static telpher_status
 on_frame(void *arg, uint16_t type, const uint8_t *body, const uint8_t *end)
 {
-    return type == TP_WIRE_ACK || type == TP_WIRE_GOODBYE ? TELPHER_OK
-                                                          : TELPHER_ERR_PROTO;
+    return type == TP_WIRE_ACK || type == TP_WIRE_CLOSE ? TELPHER_OK
+                                                        : TELPHER_ERR_PROTO;
 }
 
 /** Receives available content; polls as long as a waiting caller would spin. */
@@ -604,7 +604,7 @@ end_sink(struct tp_icd_session *session, struct tp_icd_sink *sink,
 {
     sink->ended = status;
     tp_map_remove(&session->bulk.sinks, sink->transfer);
-    if (session->bulk.filling != sink && session->share.landing != sink) {
+    if (session->bulk.filling != sink && session->share.copying != sink) {
         tp_list_push_back(&ended_sinks, &sink->link);
     }
 }

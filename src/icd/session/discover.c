@@ -52,11 +52,11 @@ on_devices_reply(struct inquiry *q, const uint8_t *body, const uint8_t *end)
 }
 
 static telpher_status
-on_goodbye(struct inquiry *q, const uint8_t *body, const uint8_t *end)
+on_close(struct inquiry *q, const uint8_t *body, const uint8_t *end)
 {
-    struct tp_wire_goodbye msg;
+    struct tp_wire_close msg;
 
-    if (!tp_wire_get_goodbye(body, end, &msg)) {
+    if (!tp_wire_get_close(body, end, &msg)) {
         return TELPHER_ERR_PROTO;
     }
     return tp_error_set(&q->err, TELPHER_ERR_REFUSED, "it says: %.*s",
@@ -69,8 +69,8 @@ on_frame(void *arg, uint16_t type, const uint8_t *body, const uint8_t *end)
     switch (type) {
     case TP_WIRE_DEVICES_REPLY:
         return on_devices_reply(arg, body, end);
-    case TP_WIRE_GOODBYE:
-        return on_goodbye(arg, body, end);
+    case TP_WIRE_CLOSE:
+        return on_close(arg, body, end);
     case TP_WIRE_ACK:
         return TELPHER_OK;
     default:

@@ -42,7 +42,7 @@ enum lie {
     OTHER_TYPE,
     GAP, /* a number left out */
     FALSE_ACK,
-    FAREWELL, /* GOODBYE before it */
+    FAREWELL, /* CLOSE before it */
     STRANGE_DONE, /* of an event that never was, before it */
     STRANGE_DATA, /* of a transfer that never was, or too much of one */
     STRANGE_REPLY, /* to a request that never was */
@@ -165,7 +165,7 @@ lie(int fd, uint64_t *seq, uint16_t type, uint8_t *body, size_t len)
                                 .bytes = {1000, server.content}};
     struct tp_wire_build_reply reply = {.request =
                                             tp_wire_id(TP_WIRE_KIND_REQUEST, 1 << 20)};
-    struct tp_wire_goodbye goodbye = {.status = -(rand() % 40), .text = {3, "bye"}};
+    struct tp_wire_close closing = {.status = -(rand() % 40), .text = {3, "bye"}};
     pthread_t thread;
 
     server.lied = true;
@@ -195,7 +195,7 @@ lie(int fd, uint64_t *seq, uint16_t type, uint8_t *body, size_t len)
         (*seq)++;
         break;
     case FAREWELL:
-        put(fd, seq, TP_WIRE_GOODBYE, &goodbye);
+        put(fd, seq, TP_WIRE_CLOSE, &closing);
         break;
     case STRANGE_DONE:
         put(fd, seq, TP_WIRE_DONE, &done);

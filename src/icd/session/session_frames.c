@@ -226,12 +226,12 @@ on_started(struct tp_icd_session *session, const uint8_t *body, const uint8_t *e
 }
 
 static telpher_status
-on_goodbye(struct tp_icd_session *session, const uint8_t *body, const uint8_t *end)
+on_close(struct tp_icd_session *session, const uint8_t *body, const uint8_t *end)
 {
-    struct tp_wire_goodbye msg;
+    struct tp_wire_close msg;
     char text[256];
 
-    if (!tp_wire_get_goodbye(body, end, &msg)) {
+    if (!tp_wire_get_close(body, end, &msg)) {
         return TELPHER_ERR_PROTO;
     }
     snprintf(text, sizeof(text), "%.*s", (int)msg.text.len,
@@ -317,8 +317,8 @@ tp_icd_session_on_frame(void *arg, uint16_t type, const uint8_t *body,
         return on_drain(session, body, end);
     case TP_WIRE_STARTED:
         return on_started(session, body, end);
-    case TP_WIRE_GOODBYE:
-        return on_goodbye(session, body, end);
+    case TP_WIRE_CLOSE:
+        return on_close(session, body, end);
     case TP_WIRE_ACK:
         return TELPHER_OK;
     default:

@@ -52,7 +52,7 @@ struct tp_icd_session {
     bool
         resumes; /**< its streams outlive their connections; set before its first frame */
     bool started; /**< its executor runs */
-    _Atomic bool left; /**< the program has said GOODBYE; its connection ends */
+    _Atomic bool left; /**< the program has sent CLOSE; its connection ends */
     bool started_again; /**< on a second broker's session; watching thread */
     bool has_peers; /**< the server can have streams to others */
     bool has_exports; /**< the server can export buffers and use exported ones */

@@ -17,39 +17,39 @@
 
 enum {
     CONNECT_MS = 2000, /* limit for a connection to the broker: as for any client */
-    /* Limit for the broker's reply: longer than the broker waits for the executor to exit
-       (END_REASON_TIME of src/daemon/broker/connection/connection_frames.c). */
-    REPLY_MS = 2500,
+    /* Limit for the broker's reply: longer than the broker waits for the exit of a process
+       whose connection has closed (conn.c). */
+    REPORT_MS = 2500,
 };
 
 /** Number of threads that are reporting why a session was lost. */
 static _Atomic unsigned explaining;
 
-/** Result of an END_REASON exchange: why the session ended. */
+/** Result of a END_REASON exchange: the executor's crash report. */
 struct end_reason {
-    bool received;
+    bool came;
     char text[200];
 };
 
 static telpher_status
 on_end_reason(void *arg, uint16_t type, const uint8_t *body, const uint8_t *end)
 {
-    struct end_reason *reason = arg;
+    struct end_reason *report = arg;
     struct tp_wire_end_reason_reply msg;
 
     if (type != TP_WIRE_END_REASON_REPLY ||
         !tp_wire_get_end_reason_reply(body, end, &msg)) {
         return TELPHER_ERR_PROTO;
     }
-    snprintf(reason->text, sizeof(reason->text), "%.*s", (int)msg.text.len,
+    snprintf(report->text, sizeof(report->text), "%.*s", (int)msg.text.len,
              (const char *)msg.text.data);
-    reason->received = true;
+    report->came = true;
     return TELPHER_OK;
 }
 
 /** Requests from the broker, on a separate connection, how the session ended. Bounded time. */
 static void
-request_end_reason(const struct tp_icd_session *session, struct end_reason *reason)
+request_end_reason(const struct tp_icd_session *session, struct end_reason *report)
 {
     static const struct tp_stream_handler ask = {.frame = on_end_reason};
     uint64_t deadline = tp_clock_deadline(CONNECT_MS * TP_CLOCK_MS);
@@ -63,15 +63,15 @@ request_end_reason(const struct tp_icd_session *session, struct end_reason *reas
     struct tp_stream *stream;
 
     if (tp_client_connect(&params, &stream, NULL, NULL) != TELPHER_OK) {
-        snprintf(reason->text, sizeof(reason->text),
+        snprintf(report->text, sizeof(report->text),
                  "the server takes no new connection");
         return;
     }
-    deadline = tp_clock_deadline(REPLY_MS * TP_CLOCK_MS);
+    deadline = tp_clock_deadline(REPORT_MS * TP_CLOCK_MS);
     if (tp_stream_put(stream, TP_WIRE_END_REASON, &msg) == TELPHER_OK &&
         tp_stream_flush_wait(stream, deadline) == TELPHER_OK) {
-        while (!reason->received && tp_stream_wait(stream, deadline) == TELPHER_OK) {
-            telpher_status status = tp_stream_receive(stream, &ask, reason);
+        while (!report->came && tp_stream_wait(stream, deadline) == TELPHER_OK) {
+            telpher_status status = tp_stream_receive(stream, &ask, report);
 
             if (status != TELPHER_OK && status != TELPHER_ERR_AGAIN) {
                 break;
@@ -89,7 +89,7 @@ static void
 report_loss(const struct tp_icd_session *session, bool used, bool replaced,
             telpher_status why, const char *text)
 {
-    struct end_reason reason = {0};
+    struct end_reason report = {0};
 
     if (!used) {
         tp_info("icd", "%s: session ended while unused: %s", session->server->address,
@@ -97,8 +97,8 @@ report_loss(const struct tp_icd_session *session, bool used, bool replaced,
         return;
     }
     if (text == NULL && why == TELPHER_ERR_PEER_LOST) {
-        request_end_reason(session, &reason);
-        text = reason.text;
+        request_end_reason(session, &report);
+        text = report.text;
     }
     tp_log(replaced ? TP_LOG_WARN : TP_LOG_ERROR, "icd", "%s: session lost: %s%s%s; %s",
            session->server->address, telpher_status_text(why),
@@ -219,10 +219,10 @@ tp_icd_session_lose(struct tp_icd_session *session, telpher_status why,
 static void
 leave_session(struct tp_icd_session *session)
 {
-    const struct tp_wire_goodbye msg = {.text = {0, ""}};
+    const struct tp_wire_close msg = {.text = {0, ""}};
 
     atomic_store(&session->left, true);
-    if (tp_stream_put(session->stream, TP_WIRE_GOODBYE, &msg) == TELPHER_OK) {
+    if (tp_stream_put(session->stream, TP_WIRE_CLOSE, &msg) == TELPHER_OK) {
         tp_stream_kick(session->stream);
     }
     tp_icd_session_lose(session, TELPHER_ERR_CANCELED, NULL);
@@ -312,7 +312,7 @@ tp_icd_session_close_if_left(struct tp_icd_session *session)
 __attribute__((destructor)) static void
 wait_for_reports(void)
 {
-    uint64_t deadline = tp_clock_deadline((CONNECT_MS + REPLY_MS + 100) * TP_CLOCK_MS);
+    uint64_t deadline = tp_clock_deadline((CONNECT_MS + REPORT_MS + 100) * TP_CLOCK_MS);
 
     while (explaining != 0 && !tp_icd_forked() && !tp_clock_passed(deadline)) {
         tp_clock_sleep(5 * TP_CLOCK_MS);

@@ -277,9 +277,9 @@ tp_icd_session_watch(struct tp_icd_session *session, bool resumes)
  * threads may have stopped inside of it.
  */
 __attribute__((destructor)) static void
-send_goodbyes(void)
+send_closes(void)
 {
-    const struct tp_wire_goodbye msg = {.text = {0, ""}};
+    const struct tp_wire_close msg = {.text = {0, ""}};
 
     if (tp_icd.platform == NULL || tp_icd_forked()) {
         return;
@@ -296,7 +296,7 @@ send_goodbyes(void)
             }
             tp_icd_copies_leave(session);
             atomic_store(&session->left, true);
-            if (tp_stream_put(session->stream, TP_WIRE_GOODBYE, &msg) == TELPHER_OK) {
+            if (tp_stream_put(session->stream, TP_WIRE_CLOSE, &msg) == TELPHER_OK) {
                 tp_stream_kick(session->stream);
             }
         }

@@ -54,7 +54,7 @@ struct tp_icd_share {
     bool unsent; /**< some region's SHARE must be sent */
     struct tp_list
         turn; /**< sources with pieces left to send, in the order of their turns */
-    struct tp_icd_sink *landing; /**< the one whose content is being copied */
+    struct tp_icd_sink *copying; /**< the one whose content is being copied */
 };
 
 /* ---- shared_memory.c: regions and slots ---- */

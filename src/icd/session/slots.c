@@ -2,7 +2,7 @@
 /*
  * Transfers through shared memory. The thread that reads the command stream copies content
  * of READs out of slots. Any thread that finds empty slots of a WRITE copies content into
- * them, one thread for each source. Copies are made without the lock. `landing` and
+ * them, one thread for each source. Copies are made without the lock. `copying` and
  * `pushing` mark the sinks and sources in a copy, which must not end meanwhile.
  *
  * A transfer takes slots when it is enqueued, or never. It then keeps at least one until
@@ -116,14 +116,14 @@ copy_out(struct tp_icd_session *session, struct tp_icd_sink *sink)
 {
     struct tp_icd_piece piece = *oldest(sink->pieces);
 
-    session->share.landing = sink;
+    session->share.copying = sink;
     tp_icd_unlock();
     memcpy(sink->dst + piece.offset, tp_icd_piece_memory(&piece), piece.len);
     if (sink->piece != NULL) {
         sink->piece(sink, piece.offset, (uint32_t)piece.len);
     }
     tp_icd_lock();
-    session->share.landing = NULL;
+    session->share.copying = NULL;
     sink->got += piece.len;
 }
 

@@ -50,7 +50,7 @@ static void
 disconnect(struct tp_offload_group *g)
 {
     MPI_Comm inter = g->inter;
-    char bye = 0;
+    char closing = 0;
 
     if (g->report_request != MPI_REQUEST_NULL) {
         PMPI_Cancel(&g->report_request);
@@ -65,7 +65,7 @@ disconnect(struct tp_offload_group *g)
         return;
     }
     if (g->rank == 0) {
-        PMPI_Send(&bye, 1, MPI_BYTE, 0, TP_OFFLOAD_TAG_BYE, g->control);
+        PMPI_Send(&closing, 1, MPI_BYTE, 0, TP_OFFLOAD_TAG_DISCONNECT, g->control);
     }
     PMPI_Comm_disconnect(&g->control);
     PMPI_Comm_disconnect(&inter);

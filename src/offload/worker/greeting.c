@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The handshake of workers with their parents. */
 #include <stdio.h>
-#include <string.h>
 
 #include "base/alloc.h"
 #include "base/hash.h"
@@ -198,13 +197,14 @@ tp_offload_worker_greet(struct worker *w, struct tp_error *err)
 /* Spawned workers exit with their parents: MPI_Comm_disconnect() before that would
  * spin. */
 static void
-await_bye(struct worker *w)
+await_disconnect(struct worker *w)
 {
     MPI_Request request;
-    char bye;
+    char closing;
 
     if (w->tree.rank == 0) {
-        PMPI_Irecv(&bye, 1, MPI_BYTE, 0, TP_OFFLOAD_TAG_BYE, w->control, &request);
+        PMPI_Irecv(&closing, 1, MPI_BYTE, 0, TP_OFFLOAD_TAG_DISCONNECT, w->control,
+                   &request);
         (void)tp_offload_mpi_wait(&request, TP_CLOCK_FOREVER);
     }
     PMPI_Ibarrier(w->tree.comm, &request);
@@ -223,7 +223,7 @@ tp_offload_worker_fini(struct worker *w)
     if (w->control != MPI_COMM_NULL && tp_offload_world.base != MPI_COMM_NULL) {
         PMPI_Comm_free(&w->control);
     } else if (w->control != MPI_COMM_NULL) {
-        await_bye(w);
+        await_disconnect(w);
         PMPI_Comm_disconnect(&w->control);
     }
     PMPI_Comm_free(&w->tree.comm);

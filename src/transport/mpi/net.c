@@ -78,11 +78,12 @@ static void
 finish(struct mpi_link *link)
 {
     const struct tp_net_params *params = &link->net->params;
-    const struct mpi_prefix bye = {.kind = MPI_BYE, .len = link->why != TELPHER_OK};
+    const struct mpi_prefix closing = {.kind = MPI_CLOSE,
+                                       .len = link->why != TELPHER_OK};
 
     if (link->why == TELPHER_OK || link->why == TELPHER_ERR_PROTO) {
-        (void)tp_mpi_post(link, &bye, NULL, NULL, 0,
-                          true); /* a peer that has left waits for our goodbye */
+        (void)tp_mpi_post(link, &closing, NULL, NULL, 0,
+                          true); /* a peer that has left waits for our MPI_CLOSE */
     }
     link->gone = true;
     tp_mpi_stop_going(link);
@@ -191,7 +192,7 @@ net_create(const struct tp_net_params *params, struct tp_net **ret_net,
     return TELPHER_OK;
 }
 
-/* True if all connected peers have said goodbye, too. */
+/* True if all connected peers have sent MPI_CLOSE, too. */
 static bool
 all_left(const struct mpi_net *n)
 {
@@ -205,20 +206,20 @@ all_left(const struct mpi_net *n)
 
 /*
  * A message left in MPI when its communicator is freed could be received on a later
- * communicator with the same id. So this rank waits for all goodbyes, and does not free
+ * communicator with the same id. So this rank waits for all MPI_CLOSE, and does not free
  * the communicator without them.
  */
 static void
 net_destroy(struct tp_net *net)
 {
     struct mpi_net *n = mpi_net(net);
-    const struct mpi_prefix bye = {.kind = MPI_BYE};
+    const struct mpi_prefix closing = {.kind = MPI_CLOSE};
     tp_ns deadline = tp_clock_deadline(LEAVE_TIME);
 
     n->leaving = true;
     for (uint32_t r = 0; r < n->params.size; r++) {
         if (n->links[r] != NULL) {
-            (void)tp_mpi_post(n->links[r], &bye, NULL, NULL, 0, true);
+            (void)tp_mpi_post(n->links[r], &closing, NULL, NULL, 0, true);
             tp_mpi_stop_going(n->links[r]);
             tp_mpi_stop_coming(n->links[r]);
         }

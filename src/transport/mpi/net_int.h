@@ -43,7 +43,7 @@ enum {
 enum mpi_kind {
     MPI_MESSAGE = 1, /* header, data */
     MPI_CONTROL, /* a frame of the engine, as a header */
-    MPI_BYE, /* len: 0 = leaves, 1 = closes the connection with an error */
+    MPI_CLOSE, /* len: 0 = leaves, 1 = closes the connection with an error */
     MPI_KINDS
 };
 

@@ -79,7 +79,7 @@ take_kind(struct mpi_link *link, const struct mpi_prefix *p, const uint8_t *head
         }
         params->events->on_control(params->user, link->rank, header, p->header_len, 0);
         return true;
-    case MPI_BYE:
+    case MPI_CLOSE:
         tp_mpi_end(link, p->len == 0 ? TELPHER_OK : TELPHER_ERR_PEER_LOST);
         return true;
     default:
@@ -102,7 +102,7 @@ take(struct mpi_net *n, uint32_t from, const uint8_t *src, size_t len)
         return;
     }
     if (n->leaving) {
-        if (p.kind == MPI_BYE) {
+        if (p.kind == MPI_CLOSE) {
             tp_mpi_end(link, TELPHER_OK);
         }
         return;

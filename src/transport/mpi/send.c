@@ -88,7 +88,7 @@ tp_mpi_post(struct mpi_link *link, const struct mpi_prefix *prefix, const void *
         n->calls.send(n->calls.user, slot->bytes, bytes, link->rank, MPI_TAG_MESSAGES,
                       ++link->sent % MPI_MATCHED_EVERY == 0 &&
                           /* a peer that has left receives nothing more */
-                          prefix->kind != MPI_BYE,
+                          prefix->kind != MPI_CLOSE,
                       &slot->op);
     if (status != TELPHER_OK) {
         give_slot(slot);

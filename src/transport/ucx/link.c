@@ -203,10 +203,10 @@ close_by_force(struct ucx_link *link)
 static void
 close_ending(struct ucx_link *link)
 {
-    const struct ucx_prefix bye = {.kind = UCX_BYE, .len = 1};
+    const struct ucx_prefix closing = {.kind = UCX_CLOSE, .len = 1};
 
     if (link->why == TELPHER_ERR_PROTO && link->ep != NULL) {
-        (void)tp_ucx_post(link, bye, NULL, 0, NULL, 0, true);
+        (void)tp_ucx_post(link, closing, NULL, 0, NULL, 0, true);
         tp_ucx_drain(link);
     }
     close_by_force(link);

@@ -386,13 +386,13 @@ net_busy(struct tp_net *net, uint32_t *ret_peer)
 
 /* ---- leaving ---- */
 
-/* Sends UCX_BYE, after what was sent before, and closes. By force if a rendezvous is under way:
+/* Sends UCX_CLOSE, after what was sent before, and closes. By force if a rendezvous is under way:
  * UCX aborts a process that destroys a worker whose endpoint has one.
  * @return the request, or NULL */
 static void *
 leave(struct ucx_link *link)
 {
-    const struct ucx_prefix bye = {.kind = UCX_BYE};
+    const struct ucx_prefix closing = {.kind = UCX_CLOSE};
     bool force = link->transfers != 0;
     const ucp_request_param_t param = {
         .op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS,
@@ -402,7 +402,7 @@ leave(struct ucx_link *link)
     if (link->ep == NULL || link->ending) {
         return NULL;
     }
-    (void)tp_ucx_post(link, bye, NULL, 0, NULL, 0, true);
+    (void)tp_ucx_post(link, closing, NULL, 0, NULL, 0, true);
     if (force) {
         tp_ucx_drain(link);
     }

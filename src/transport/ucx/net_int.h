@@ -35,7 +35,7 @@ enum ucx_kind {
     UCX_EAGER,
     UCX_RNDV, /* data: by UCX's rendezvous */
     UCX_REJECT, /* number: of a UCX_RNDV message that the receiver does not want */
-    UCX_BYE, /* len: 0 = the sender leaves; 1 = it closes the connection for an error */
+    UCX_CLOSE, /* len: 0 = the sender leaves; 1 = it closes the connection for an error */
     UCX_KINDS
 };
 

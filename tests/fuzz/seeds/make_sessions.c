@@ -803,7 +803,7 @@ make_client_commands(struct steps *s)
     }
     ANSWER(s, 0, PRINTF, printf, TEXT(""));
     ANSWER(s, 2, FAILED, failed, 0, -5, TEXT("broken"));
-    ANSWER(s, 0, GOODBYE, goodbye, -3, TEXT("bye"));
+    ANSWER(s, 0, CLOSE, close, -3, TEXT("bye"));
     save("client", "commands", s->bytes, s->len);
 }
 

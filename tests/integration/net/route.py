@@ -23,7 +23,7 @@ from tls import Authority, Base, LIMIT_S, LINK, TELPHER, TELPHERD, children, cle
 ICD, PROGRAM, EXPORT = (os.environ[f"ROUTE_{name}"] for name in ("ICD", "PROGRAM", "EXPORT"))
 PIECE = 64 << 10  # [bytes] of content with a meaning; the program's buffer has 64 times as much
 REPLY_BYTES = 128
-GOODBYE, ROUTE_ACCEPT, PEER_REPLY = 0x02, 0x14, 0x9B  # types of frames
+CLOSE, ROUTE_ACCEPT, PEER_REPLY = 0x02, 0x14, 0x9B  # types of frames
 
 
 # Uses a token as a job that has no key: not with one bit of the token's key changed; then it keeps the token for later.
@@ -313,7 +313,7 @@ class Hostile(Base):
         name, key, route = os.urandom(16), os.urandom(32), b"127.0.0.1:%d" % self.port
         for bad in ((name[1:], key, route), (name * 200, key, route), (name, key + b"x", route), (name, b"", route),
                     (name, key, b""), (name, key, b"x" * 201), (name, key, b"\0"), (name, key, route + b"\0x")):
-            self.assertEqual(self.send_route(*bad)[1], GOODBYE, bad)
+            self.assertEqual(self.send_route(*bad)[1], CLOSE, bad)
             self.assertLess(self.pass_route(name, key, route), 0)
 
     def test_many_routes(self):

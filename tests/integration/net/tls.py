@@ -386,7 +386,7 @@ class Certificates(Base):
         for garbage in (b"\0" * 64, b"GET / HTTP/1.1\r\n" * 4, preface() + b"\xff" * 24, preface() + b"\0" * 4096):
             with self.open_tls(server, preface()) as s:
                 s.sendall(garbage)
-                while s.recv(4096):  # a refusal or a GOODBYE, then the end
+                while s.recv(4096):  # a refusal or a CLOSE, then the end
                     pass
         for record in (b"\x17\x03\x03\x00\x40" + b"x" * 64, b"\x17\x03\x03\xff\xff", b"\x15\x03\x03\x00\x02\x01\x00"):
             s = self.open_tls(server, preface())

@@ -210,14 +210,13 @@ tp_broker_conn_begin_close(struct tp_broker *b, struct tp_broker_conn *c)
 }
 
 bool
-tp_broker_conn_goodbye(struct tp_broker *b, struct tp_broker_conn *c,
-                       telpher_status status, const char *text)
+tp_broker_conn_send_close(struct tp_broker *b, struct tp_broker_conn *c,
+                          telpher_status status, const char *text)
 {
-    struct tp_wire_goodbye m = {.status = status,
-                                .text = {(uint32_t)strlen(text), text}};
+    struct tp_wire_close m = {.status = status, .text = {(uint32_t)strlen(text), text}};
 
     tp_info("broker", "a connection is closed: %s", text);
-    if (!tp_broker_conn_put_frame(c, TP_WIRE_GOODBYE, &m)) {
+    if (!tp_broker_conn_put_frame(c, TP_WIRE_CLOSE, &m)) {
         return false;
     }
     tp_broker_conn_begin_close(b, c);
@@ -537,7 +536,7 @@ tp_broker_conns_dismiss(struct tp_broker *b, const char *text)
         bool waits = c->state == TP_BROKER_HEADER || c->state == TP_BROKER_BODY;
 
         if (waits && !c->start_pending &&
-            tp_broker_conn_goodbye(b, c, TELPHER_ERR_REFUSED, text)) {
+            tp_broker_conn_send_close(b, c, TELPHER_ERR_REFUSED, text)) {
             tp_broker_watch_change(b, &c->watch, EPOLLOUT);
         }
     }

@@ -67,7 +67,7 @@ void tp_broker_conns_report_end(struct tp_broker *b, struct tp_broker_session *s
 void tp_broker_conns_started(struct tp_broker *b, struct tp_broker_session *s);
 /** Closes the bulk streams that wait for @p s, which will not start. */
 void tp_broker_conns_forget(struct tp_broker *b, struct tp_broker_session *s);
-/** Sends GOODBYE to sessions that have no executor. */
+/** Sends CLOSE to sessions that have no executor. */
 void tp_broker_conns_dismiss(struct tp_broker *b, const char *text);
 /** Sends a message with a connection and its state. Statuses as tp_control_send(). */
 telpher_status tp_broker_conn_send(int fd, struct tp_control *msg,
@@ -95,9 +95,9 @@ telpher_status tp_broker_conn_restore(struct tp_broker *b,
 bool tp_broker_conn_put_frame(struct tp_broker_conn *c, uint16_t type, const void *msg);
 /** Enters CLOSING: sends the rest of c->out, then closes. */
 void tp_broker_conn_begin_close(struct tp_broker *b, struct tp_broker_conn *c);
-/** Sends GOODBYE with the reason and enters CLOSING. @return false: close at once */
-bool tp_broker_conn_goodbye(struct tp_broker *b, struct tp_broker_conn *c,
-                            telpher_status status, const char *text);
+/** Sends CLOSE with the reason and enters CLOSING. @return false: close at once */
+bool tp_broker_conn_send_close(struct tp_broker *b, struct tp_broker_conn *c,
+                               telpher_status status, const char *text);
 
 /* ---- input handlers: c->in holds the expected bytes; false = close the connection ---- */
 

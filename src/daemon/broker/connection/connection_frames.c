@@ -31,7 +31,7 @@ take_ping(struct tp_broker *b, struct tp_broker_conn *c, const uint8_t *end)
     struct tp_wire_ping m;
 
     if (!tp_wire_get_ping(c->in, end, &m) || m.data.len > TP_WIRE_BLOB_MAX) {
-        return tp_broker_conn_goodbye(b, c, TELPHER_ERR_PROTO, "malformed PING");
+        return tp_broker_conn_send_close(b, c, TELPHER_ERR_PROTO, "malformed PING");
     }
     return put_pong(c, &m);
 }
@@ -45,7 +45,7 @@ take_devices(struct tp_broker *b, struct tp_broker_conn *c, const uint8_t *end)
         .facts = {(uint32_t)tp_buf_len(&b->facts), tp_buf_data(&b->facts)}};
 
     if (!tp_wire_get_devices(c->in, end, &m)) {
-        return tp_broker_conn_goodbye(b, c, TELPHER_ERR_PROTO, "malformed DEVICES");
+        return tp_broker_conn_send_close(b, c, TELPHER_ERR_PROTO, "malformed DEVICES");
     }
     reply.request = m.request;
     return tp_broker_conn_put_frame(c, TP_WIRE_DEVICES_REPLY, &reply);
@@ -69,7 +69,8 @@ take_end_reason(struct tp_broker *b, struct tp_broker_conn *c, const uint8_t *en
 
     if (!tp_wire_get_end_reason(c->in, end, &m) ||
         m.session.len != TP_WIRE_SESSION_BYTES) {
-        return tp_broker_conn_goodbye(b, c, TELPHER_ERR_PROTO, "malformed END_REASON");
+        return tp_broker_conn_send_close(b, c, TELPHER_ERR_PROTO,
+                                         "malformed END_REASON");
     }
     ending = tp_broker_ending_find(b, m.session.data);
     if (ending != NULL) {
@@ -105,8 +106,8 @@ take_route_accept(struct tp_broker *b, struct tp_broker_conn *c, const uint8_t *
         m.name.len != TP_WIRE_SESSION_BYTES || m.key.len != TP_WIRE_PEER_KEY_BYTES ||
         m.route.len == 0 || m.route.len > TP_WIRE_ROUTE_MAX ||
         memchr(m.route.data, '\0', m.route.len) != NULL) {
-        return tp_broker_conn_goodbye(b, c, TELPHER_ERR_PROTO,
-                                      "malformed ROUTE_ACCEPT");
+        return tp_broker_conn_send_close(b, c, TELPHER_ERR_PROTO,
+                                         "malformed ROUTE_ACCEPT");
     }
     memcpy(pair.id, m.name.data, sizeof(pair.id));
     memcpy(pair.key, m.key.data, sizeof(pair.key));
@@ -145,7 +146,7 @@ tp_broker_conn_hand_over(struct tp_broker *b, struct tp_broker_conn *c)
         return false; /* the executor has the socket; close our copy */
     }
     return put_started(c, status, tp_error_text(&err)) &&
-           tp_broker_conn_goodbye(b, c, status, tp_error_text(&err));
+           tp_broker_conn_send_close(b, c, status, tp_error_text(&err));
 }
 
 static bool
@@ -154,7 +155,7 @@ take_start(struct tp_broker *b, struct tp_broker_conn *c, const uint8_t *end)
     struct tp_wire_start m;
 
     if (!tp_wire_get_start(c->in, end, &m)) {
-        return tp_broker_conn_goodbye(b, c, TELPHER_ERR_PROTO, "malformed START");
+        return tp_broker_conn_send_close(b, c, TELPHER_ERR_PROTO, "malformed START");
     }
     c->platform = m.platform;
     c->start_pending = true;
@@ -170,7 +171,7 @@ tp_broker_conn_take_body(struct tp_broker *b, struct tp_broker_conn *c)
     switch (c->header.type) {
     case TP_WIRE_ACK:
         return true;
-    case TP_WIRE_GOODBYE:
+    case TP_WIRE_CLOSE:
         return false;
     case TP_WIRE_PING:
         return take_ping(b, c, end);
@@ -184,7 +185,7 @@ tp_broker_conn_take_body(struct tp_broker *b, struct tp_broker_conn *c)
         return take_start(b, c, end);
     default:
         (void)snprintf(text, sizeof(text), "message 0x%x before START", c->header.type);
-        return tp_broker_conn_goodbye(b, c, TELPHER_ERR_PROTO, text);
+        return tp_broker_conn_send_close(b, c, TELPHER_ERR_PROTO, text);
     }
 }
 
@@ -194,8 +195,8 @@ tp_broker_conn_take_header(struct tp_broker *b, struct tp_broker_conn *c)
     size_t body;
 
     if (tp_wire_get_header(c->in, &c->header) != TELPHER_OK) {
-        return tp_broker_conn_goodbye(b, c, TELPHER_ERR_PROTO,
-                                      "malformed frame header");
+        return tp_broker_conn_send_close(b, c, TELPHER_ERR_PROTO,
+                                         "malformed frame header");
     }
     switch (tp_session_accept(&c->numbers, c->header.seq, c->header.ack)) {
     case TP_SESSION_ACCEPT:
@@ -203,15 +204,15 @@ tp_broker_conn_take_header(struct tp_broker *b, struct tp_broker_conn *c)
     case TP_SESSION_DUPLICATE:
     case TP_SESSION_GAP:
         /* the broker resumes nothing, so a repeated number is as wrong as a gap */
-        return tp_broker_conn_goodbye(b, c, TELPHER_ERR_PROTO, "wrong frame number");
+        return tp_broker_conn_send_close(b, c, TELPHER_ERR_PROTO, "wrong frame number");
     case TP_SESSION_BAD_ACK:
-        return tp_broker_conn_goodbye(b, c, TELPHER_ERR_PROTO,
-                                      "acknowledges what was never sent");
+        return tp_broker_conn_send_close(b, c, TELPHER_ERR_PROTO,
+                                         "acknowledges what was never sent");
     }
     body = c->header.len - TP_WIRE_HEADER_BYTES;
     if (body == 0 || (c->header.type != TP_WIRE_PING && body > 4096)) {
-        return tp_broker_conn_goodbye(b, c, TELPHER_ERR_PROTO,
-                                      "frame too short or too long");
+        return tp_broker_conn_send_close(b, c, TELPHER_ERR_PROTO,
+                                         "frame too short or too long");
     }
     return tp_broker_conn_expect(c, TP_BROKER_BODY, body);
 }

@@ -10,7 +10,7 @@
 #define END_TIME                                                                       \
     (10 * TP_CLOCK_S) /* for the service manager: the end after the timeout */
 
-/* Counts what keeps the daemon from ending: executors, relays, and GOODBYEs not yet sent. */
+/* Counts what keeps the daemon from ending: executors, relays, and CLOSE frames not yet sent. */
 static size_t
 count_pending(struct tp_broker *b)
 {

@@ -538,7 +538,7 @@ tp_broker_sessions_end(struct tp_broker *b)
     tp_ns deadline = tp_clock_deadline(END_GRACE);
 
     tp_list_for_each_entry(struct tp_broker_session, s, &b->sessions, link) {
-        tp_broker_watch_close(b, &s->control); /* executors then send GOODBYE */
+        tp_broker_watch_close(b, &s->control); /* executors then send CLOSE */
     }
     while (any_executor(b) && !tp_clock_passed(deadline)) {
         tp_clock_sleep(5 * TP_CLOCK_MS);

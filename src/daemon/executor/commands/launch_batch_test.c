@@ -276,10 +276,10 @@ static void
 test_client_leaves(void **state)
 {
     struct test_scene *c = *state;
-    const struct tp_wire_goodbye m = {0};
+    const struct tp_wire_close m = {0};
 
     (void)put_launches(c, make_kernel(c), MANY);
-    test_put(&c->s, TP_WIRE_GOODBYE, &m);
+    test_put(&c->s, TP_WIRE_CLOSE, &m);
     test_flush(&c->s);
 }
 

@@ -448,14 +448,14 @@ test_broken_messages(void **state)
     lean.region = silent.region;
     test_flush(&c->s);
     for (size_t i = 0; i < TP_ARRAY_LEN(bad); i++) {
-        struct tp_wire_goodbye goodbye;
+        struct tp_wire_close closing;
         struct test_session s;
 
         test_session_open(&s, &the_daemon);
         (void)test_session_start(&s);
         test_put(&s, bad[i].type, bad[i].msg);
-        test_expect(&s, TP_WIRE_GOODBYE, &goodbye);
-        assert_int_equal(goodbye.status, TELPHER_ERR_PROTO);
+        test_expect(&s, TP_WIRE_CLOSE, &closing);
+        assert_int_equal(closing.status, TELPHER_ERR_PROTO);
         assert_int_equal(test_expect_end(&s), TELPHER_ERR_PEER_LOST);
         test_session_close(&s);
     }

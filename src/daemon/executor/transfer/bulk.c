@@ -236,8 +236,7 @@ end_stream(struct tp_exec_bulk *b)
     tp_mutex_unlock(&b->all->lock);
     if (b->peer != NULL &&
         b->keeps) { /* so that the other server does not connect again */
-        tp_exec_bulk_put(b, TP_WIRE_GOODBYE,
-                         &(struct tp_wire_goodbye){.text = {0, ""}});
+        tp_exec_bulk_put(b, TP_WIRE_CLOSE, &(struct tp_wire_close){.text = {0, ""}});
         tp_stream_kick(b->stream);
     }
     tp_stream_break(b->stream, TELPHER_ERR_CANCELED);

@@ -330,7 +330,7 @@ bulk_frame(void *arg, uint16_t type, const uint8_t *body, const uint8_t *end)
     switch (type) {
     case TP_WIRE_ACK:
         return TELPHER_OK;
-    case TP_WIRE_GOODBYE:
+    case TP_WIRE_CLOSE:
         return TELPHER_ERR_PEER_LOST;
     default:
         return b->peer != NULL ? peer_frame(b, type, body, end) : TELPHER_ERR_PROTO;

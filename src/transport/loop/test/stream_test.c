@@ -526,7 +526,7 @@ feed_header(uint32_t len, uint64_t seq, uint64_t ack)
 {
     struct raw r = {.len = 0};
 
-    add_frame(&r, len, TP_WIRE_GOODBYE, seq, ack, "\0\0\0\0\0\0\0\0", 8);
+    add_frame(&r, len, TP_WIRE_CLOSE, seq, ack, "\0\0\0\0\0\0\0\0", 8);
     return feed_once(&r);
 }
 
@@ -599,7 +599,7 @@ static void
 test_handler_decides(void **state)
 {
     struct ends *e = open_ends(0);
-    struct tp_wire_goodbye bye = {.status = TELPHER_ERR_PROTO, .text = {2, "no"}};
+    struct tp_wire_close closing = {.status = TELPHER_ERR_PROTO, .text = {2, "no"}};
     struct tp_wire_printf late = {.text = {0, NULL}};
     struct raw r = {.len = 0};
 
@@ -610,17 +610,17 @@ test_handler_decides(void **state)
     assert_int_equal(e->sink.last_type, 0x7777);
     /* nothing more may be put but the reason */
     assert_int_equal(tp_stream_put(e->b, TP_WIRE_PRINTF, &late), TELPHER_ERR_PROTO);
-    assert_int_equal(tp_stream_put(e->b, TP_WIRE_GOODBYE, &bye), TELPHER_OK);
+    assert_int_equal(tp_stream_put(e->b, TP_WIRE_CLOSE, &closing), TELPHER_OK);
     tp_stream_break(e->b, TELPHER_ERR_CANCELED);
-    assert_int_equal(tp_stream_put(e->b, TP_WIRE_GOODBYE, &bye), TELPHER_ERR_PROTO);
+    assert_int_equal(tp_stream_put(e->b, TP_WIRE_CLOSE, &closing), TELPHER_ERR_PROTO);
     close_ends(e);
 }
 
 static void
-test_goodbye_after_a_broken_receive(void **state)
+test_close_after_a_broken_receive(void **state)
 {
     struct ends *e = open_ends(0);
-    struct tp_wire_goodbye bye = {.status = TELPHER_ERR_PROTO, .text = {2, "no"}};
+    struct tp_wire_close closing = {.status = TELPHER_ERR_PROTO, .text = {2, "no"}};
 
     (void)state;
     assert_int_equal(sample_put(e->a, 0), TELPHER_OK);
@@ -628,13 +628,14 @@ test_goodbye_after_a_broken_receive(void **state)
     e->sink.answer = TELPHER_ERR_PROTO;
     assert_int_equal(tp_stream_receive(e->b, &sample_handler, &e->sink),
                      TELPHER_ERR_PROTO);
-    assert_int_equal(tp_stream_put(e->b, TP_WIRE_GOODBYE, &bye), TELPHER_OK);
+    assert_int_equal(tp_stream_put(e->b, TP_WIRE_CLOSE, &closing), TELPHER_OK);
     assert_int_equal(tp_stream_flush(e->b), TELPHER_OK);
     tp_stream_break(e->b, TELPHER_ERR_PROTO);
     e->sink.answer = TELPHER_OK;
-    e->sink.frames = 2; /* the sequence begins with GOODBYEs: this is none of them */
+    e->sink.frames =
+        2; /* the sequence begins with CLOSE frames: this is none of them */
     assert_int_equal(tp_stream_receive(e->a, &sample_handler, &e->sink), TELPHER_OK);
-    assert_int_equal(e->sink.last_type, TP_WIRE_GOODBYE);
+    assert_int_equal(e->sink.last_type, TP_WIRE_CLOSE);
     assert_int_equal(tp_stream_receive(e->a, &sample_handler, &e->sink),
                      TELPHER_ERR_PEER_LOST);
     close_ends(e);
@@ -769,7 +770,7 @@ main(void)
         cmocka_unit_test(test_duplicates_are_dropped),
         cmocka_unit_test(test_acks_are_the_streams_own),
         cmocka_unit_test(test_handler_decides),
-        cmocka_unit_test(test_goodbye_after_a_broken_receive),
+        cmocka_unit_test(test_close_after_a_broken_receive),
         cmocka_unit_test(test_hostile_data),
         cmocka_unit_test(test_data_on_a_command_stream),
         cmocka_unit_test(test_data_counts_when_complete),
