@@ -6,7 +6,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -80,7 +79,7 @@ static bool
 save_rank(const char *folder, struct tp_ampi_rank *rank, uint64_t generation)
 {
     char path[TP_MDR_PATH_BYTES], temporary[TP_MDR_PATH_BYTES];
-    int fd;
+    int fd, error;
     bool wrote;
 
     (void)tp_mdr_part_name(path, folder, generation, rank->world, tp_ampi.world_size,
@@ -89,11 +88,14 @@ save_rank(const char *folder, struct tp_ampi_rank *rank, uint64_t generation)
                            tp_ampi.world_size, "new");
     fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     tp_ampi_handles_pack(rank);
-    wrote = fd >= 0 && write_rank(fd, rank, generation);
+    error = fd >= 0 && write_rank(fd, rank, generation) ? 0 : errno;
     tp_ampi_handles_unpack(rank);
-    wrote = wrote && rename(temporary, path) == 0;
+    if (error == 0 && rename(temporary, path) != 0) {
+        error = errno;
+    }
+    wrote = error == 0;
     if (!wrote) {
-        tp_error("ampi", "cannot write %s: %s", path, strerror(errno));
+        tp_error("ampi", "cannot write %s: %s", path, strerror(error));
         (void)unlink(temporary);
     }
     if (fd >= 0) {

@@ -471,6 +471,7 @@ suspect_loss(struct tp_icd_copies *c)
 {
     struct tp_wire_ping msg = {.request = tp_icd_new_id(TP_WIRE_KIND_REQUEST)};
     struct probe *probe;
+    telpher_status status;
 
     if (c->whole) { /* the second server cannot take over yet */
         tp_copies_pause(c, "content does not reach the second server");
@@ -479,17 +480,21 @@ suspect_loss(struct tp_icd_copies *c)
     if (c->suspects) {
         return;
     }
-    c->suspects = true;
+    c->suspects = true; /* until another server takes over, or the copies pause */
     probe = tp_zalloc(sizeof(*probe), "probe");
     if (probe == NULL) {
-        tp_stream_break(c->session->stream, TELPHER_ERR_NO_MEMORY);
+        tp_copies_pause(c, "no memory");
         return;
     }
     probe->session = c->session;
     probe->req = (struct tp_icd_request){
         .id = msg.request, .reply = on_probe_reply, .user = probe};
-    if (tp_icd_request_add(c->session, &probe->req) != TELPHER_OK) {
+    status = tp_icd_request_add(c->session, &probe->req);
+    if (status != TELPHER_OK) {
         tp_free(probe);
+        if (status == TELPHER_ERR_NO_MEMORY) {
+            tp_copies_pause(c, "no memory");
+        }
         return;
     }
     tp_icd_put_now(c->session, TP_WIRE_PING, &msg);

@@ -122,8 +122,11 @@ transfer(struct tp_icd_host_view *v, uint32_t session_index, bool to_server)
         tp_icd_drop(&q->obj);
     }
     if (err != CL_SUCCESS) {
-        tp_error("icd", "%zu bytes of unified shared memory are lost: CL error %d",
-                 v->mem->size, err);
+        tp_error("icd",
+                 "%zu bytes of unified shared memory are lost: copying them %s the "
+                 "server failed with CL error %d; see the errors before it, or free "
+                 "memory if it is -5 or -6",
+                 v->mem->size, to_server ? "to" : "from", err);
     }
 }
 

@@ -120,7 +120,8 @@ start_process(struct tp_broker *b, struct tp_broker_helper *handshake,
     int pair[2];
 
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0) {
-        tp_warn("broker", "no descriptor left for a TLS handshake: raise LimitNOFILE");
+        tp_error("broker", "cannot start a TLS handshake: socketpair: %s%s",
+                 strerror(errno), errno == EMFILE ? ": raise LimitNOFILE" : "");
         return TELPHER_ERR_LIMIT;
     }
     if (session_key != NULL) {
@@ -130,6 +131,9 @@ start_process(struct tp_broker *b, struct tp_broker_helper *handshake,
     explicit_bzero(&ask, sizeof(ask));
     if (status == TELPHER_OK) {
         status = tp_broker_spawn_handshake(b, pair[1], &handshake->pid, &err);
+    } else {
+        status = tp_error_set(&err, status, "cannot pass it the connection: %s",
+                              telpher_status_text(status));
     }
     (void)close(pair[1]);
     if (status != TELPHER_OK) {
