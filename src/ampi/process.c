@@ -163,7 +163,7 @@ run_light_of(unsigned urgency)
 }
 
 /* Runs light threads until the network has its turn: three times of four the most urgent, else
- * each urgency in turn, because ranks that wake each other may stay ready for ever. */
+ * each urgency in turn, because ranks that wake each other may never stop being ready. */
 static void
 run_lights(void)
 {
