@@ -9,6 +9,7 @@
 #include "ampi/attribute.h"
 #include "ampi/dynamic/dynamic.h"
 #include "ampi/process.h"
+#include "api/opencl_calls.h"
 #include "base/os/clock.h"
 
 void
@@ -135,6 +136,18 @@ PMPI_Abort(MPI_Comm comm, int code)
     tp_ampi_abort(code);
 }
 TP_MPI_NAME(Abort);
+
+void *
+tp_opencl_calls_begin(void)
+{
+    return tp_ampi_heap_use(NULL);
+}
+
+void
+tp_opencl_calls_end(void *begun)
+{
+    (void)tp_ampi_heap_use(begun);
+}
 
 struct telpher_context *
 AMPI_Context(void)

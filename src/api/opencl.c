@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Public calls that register a program's OpenCL buffers (telpher/interop/opencl.h); the context's
+ * Public calls that register a program's OpenCL memory (telpher/interop/opencl.h); the context's
  * table of memory (core/comm/mem/mem.h) does the work.
  */
 #include <telpher/interop/opencl.h>
@@ -34,6 +34,29 @@ telpher_opencl_use(telpher_context *ctx, struct _cl_command_queue *queue)
     status = device != NULL ? tp_opencl_memory_use(device, queue) : status;
 #endif
     return tp_api_memory_failed(ctx, status, "use a queue for", TELPHER_MEM_OPENCL);
+}
+
+telpher_status
+telpher_opencl_pointer_add(struct _cl_context *context, struct _cl_device_id *device,
+                           void *ptr, size_t bytes)
+{
+#ifdef TP_API_OPENCL
+    return context != NULL && device != NULL
+               ? tp_mems_allocated_add(TELPHER_MEM_OPENCL, context, device, ptr, bytes)
+               : TELPHER_ERR_INVALID;
+#else
+    (void)context;
+    (void)device;
+    (void)ptr;
+    (void)bytes;
+    return TELPHER_ERR_UNSUPPORTED;
+#endif
+}
+
+telpher_status
+telpher_opencl_pointer_remove(void *ptr)
+{
+    return tp_mems_allocated_remove(ptr);
 }
 
 telpher_status

@@ -16,6 +16,7 @@
 #include <telpher/interop/mpi.h>
 #include <telpher/interop/mpi_device.h>
 
+#include "api/opencl_calls.h"
 #include "base/compiler.h"
 #include "base/config/config.h"
 #include "base/config/settings.h"
@@ -169,6 +170,18 @@ tp_mpidev_stop(void)
     if (--users == 0) {
         end();
     }
+}
+
+void *
+tp_opencl_calls_begin(void)
+{
+    return NULL; /* all memory is the process's */
+}
+
+void
+tp_opencl_calls_end(void *begun)
+{
+    (void)begun;
 }
 
 telpher_context *

@@ -122,7 +122,11 @@ struct tp_device_ops {
      */
     telpher_status (*adopt)(struct tp_device *d, void *object, uint64_t bytes,
                             void *queue, struct tp_device_memory *ret);
-    /** Releases memory of adopt(). NULL: adopt() keeps nothing. No copy of it is under way. */
+    /** As adopt, of an address that a context and a device of the driver have allocated. */
+    telpher_status (*adopt_allocated)(struct tp_device *d, void *context, void *device,
+                                      void *ptr, uint64_t bytes,
+                                      struct tp_device_memory *ret);
+    /** Releases memory of either. NULL: nothing is kept. No copy of it is under way. */
     void (*release)(struct tp_device *d, void *mem);
     /**
      * Whether an unregistered address belongs to the domain. Must be fast.

@@ -23,6 +23,8 @@ extern "C" {
 #endif
 
 struct _cl_platform_id;
+struct _cl_device_id;
+struct _cl_context;
 struct _cl_mem;
 struct _cl_command_queue;
 struct _cl_event;
@@ -64,6 +66,35 @@ TELPHER_CALL telpher_status telpher_opencl_register(telpher_context *ctx,
  */
 TELPHER_CALL telpher_status telpher_opencl_use(telpher_context *ctx,
                                                struct _cl_command_queue *queue);
+
+/**
+ * Adds a pointer to a device's memory, as clSVMAlloc() and clDeviceMemAllocINTEL() give it, to
+ * the memory that all contexts of the process know, the later ones too. For allocators:
+ * telpher_mem_register() does the same for one context, on its thread. Adaptive MPI and
+ * libtelpher-mpi-device call this for the program's own calls of OpenCL.
+ *
+ * @param context  cl_context and @p device cl_device_id that it was allocated in; they live until
+ *                 telpher_opencl_pointer_remove().
+ * @param ptr      its first byte.
+ * @param bytes    [bytes] > 0.
+ *
+ * @return TELPHER_OK               also where a context cannot use the memory: it logs a warning
+ *         TELPHER_ERR_EXISTS       the address was added before
+ *         TELPHER_ERR_INVALID      an argument is NULL or 0
+ *         TELPHER_ERR_UNSUPPORTED  this build has no OpenCL
+ *         TELPHER_ERR_NO_MEMORY
+ * Threads: any, also while others use a context. Since: 0.1.
+ */
+TELPHER_CALL telpher_status telpher_opencl_pointer_add(struct _cl_context *context,
+                                                       struct _cl_device_id *device,
+                                                       void *ptr, size_t bytes);
+
+/**
+ * Undoes telpher_opencl_pointer_add(), before the memory is freed. No transfer of it may be in
+ * progress.
+ * @return TELPHER_OK, TELPHER_ERR_NOT_FOUND (no such pointer). Threads: any. Since: 0.1.
+ */
+TELPHER_CALL telpher_status telpher_opencl_pointer_remove(void *ptr);
 
 /**
  * Tells which buffer an address lies in, to set it as the argument of a kernel for example.

@@ -208,9 +208,12 @@ tp_mems_find(struct tp_mems *mems, const void *ptr, size_t len,
              struct tp_mem_place *ret)
 {
     struct tp_mems_cache *cache = &mems->cache;
-    struct tp_device_memory *memory = &cache->entries[cache->last];
-    uint64_t offset = offset_in(memory, ptr);
+    struct tp_device_memory *memory;
+    uint64_t offset;
 
+    tp_mems_allocated_check(mems);
+    memory = &cache->entries[cache->last];
+    offset = offset_in(memory, ptr);
     mems->stats.lookups++;
     if (tp_unlikely(offset >= memory->size)) {
         if (tp_mems_is_plain(mems)) {

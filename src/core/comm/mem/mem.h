@@ -161,6 +161,16 @@ void tp_mems_forget(struct tp_mems *mems, uint32_t rank);
 void tp_mems_keep_open(struct tp_mems *mems, bool keep);
 bool tp_mems_keeps_open(const struct tp_mems *mems);
 
+/**
+ * Adds memory that a library has allocated for the program to what every context of the process
+ * knows, now and later. Any thread. @p context and @p device are the driver's.
+ * @return OK; INVALID (no memory), EXISTS (its address is known), NO_MEMORY
+ */
+telpher_status tp_mems_allocated_add(uint32_t kind, void *context, void *device,
+                                     void *ptr, size_t bytes);
+/** Ends that, before the memory is freed. Any thread. @return OK; NOT_FOUND */
+telpher_status tp_mems_allocated_remove(void *ptr);
+
 /* For the public calls (include/telpher/mem.h, interop/opencl.h). */
 telpher_status tp_mems_alloc(struct tp_mems *mems, uint32_t kind, size_t bytes,
                              void **ret_ptr);

@@ -5,10 +5,14 @@
  *   mem.c       create, copies, progress       find.c     addresses: cache, known memory
  *   own.c       allocate, register, query      chunk.c    staging chunks
  *   share.c     other processes' memory        measure.c  cost of copies
+ *   allocated.c what libraries have allocated, for all contexts
  */
 #ifndef TELPHER_CORE_COMM_MEM_MEM_INT_H
 #define TELPHER_CORE_COMM_MEM_MEM_INT_H
 
+#include <stdatomic.h>
+
+#include "base/compiler.h"
 #include "base/container/list.h"
 #include "base/container/map.h"
 #include "core/comm/mem/mem.h"
@@ -19,6 +23,8 @@ enum { TP_MEMS_CACHE = 8 }; /**< addresses cached */
 struct tp_mems_known {
     struct tp_device_memory memory;
     bool allocated; /**< otherwise registered */
+    uint64_t birth; /**< of tp_mems_allocated_add(); 0: none */
+    unsigned registrations; /**< of memory with a birth, by the program */
 };
 
 /** Cached results of address lookups. An entry of size 0 is empty. */
@@ -59,6 +65,7 @@ struct tp_mems {
     struct tp_mems_cache cache;
     struct tp_mems_known *known; /**< sorted by address */
     size_t known_count, known_room;
+    uint64_t seen; /**< tp_mems_allocated_changes that the known memory accounts for */
     struct tp_list rings;
     size_t chunk_bytes; /**< set by the user; 0 = measured */
     unsigned chunk_count;
@@ -75,6 +82,20 @@ static inline bool
 tp_mems_is_plain(const struct tp_mems *mems)
 {
     return mems->known_count == 0 && mems->finder_count == 0;
+}
+
+/** Number of calls of tp_mems_allocated_add() and tp_mems_allocated_remove(). */
+extern _Atomic uint64_t tp_mems_allocated_changes;
+/** Brings the known memory up to date with these calls. */
+void tp_mems_allocated_apply(struct tp_mems *mems);
+
+static inline void
+tp_mems_allocated_check(struct tp_mems *mems)
+{
+    if (tp_unlikely(mems->seen != atomic_load_explicit(&tp_mems_allocated_changes,
+                                                       memory_order_relaxed))) {
+        tp_mems_allocated_apply(mems);
+    }
 }
 
 /** The known memory that @p ptr lies in, or NULL. */

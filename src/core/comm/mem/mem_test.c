@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include <cmocka.h>
+#include <pthread.h>
 #include <stdlib.h>
 
 #include "base/alloc.h"
@@ -24,6 +25,8 @@ static struct {
     struct tp_device_copy *running[4];
     unsigned running_count;
     unsigned imports, closes;
+    unsigned adopted; /* and not released */
+    telpher_status adopt_status;
 } fake;
 
 static char *
@@ -117,6 +120,33 @@ fake_close(struct tp_device *d, void *mem)
     fake.closes++;
 }
 
+static telpher_status
+fake_adopt(struct tp_device *d, void *context, void *device, void *ptr, uint64_t bytes,
+           struct tp_device_memory *ret)
+{
+    assert_ptr_equal(context, &fake);
+    assert_ptr_equal(device, &fake.size);
+    if (fake.adopt_status == TELPHER_OK) {
+        fake.adopted++;
+        *ret = (struct tp_device_memory){
+            .device = d,
+            .mem = ptr,
+            .base = ptr,
+            .size = bytes,
+            .kind = TELPHER_MEM_CUDA,
+        };
+    }
+    return fake.adopt_status;
+}
+
+static void
+fake_release(struct tp_device *d, void *mem)
+{
+    (void)d;
+    (void)mem;
+    fake.adopted--;
+}
+
 static void
 fake_destroy(struct tp_device *d)
 {
@@ -135,6 +165,8 @@ static const struct tp_device_ops fake_ops = {
     .export_mem = fake_export,
     .import_mem = fake_import,
     .close_mem = fake_close,
+    .adopt_allocated = fake_adopt,
+    .release = fake_release,
     .destroy = fake_destroy,
 };
 
@@ -299,6 +331,155 @@ test_registered(void **state)
     tp_mems_destroy(mems);
 }
 
+/* ---- memory that a library has allocated ----------------------------------------------- */
+
+static char block[3][1000];
+
+static telpher_status
+add_block(int i, size_t offset, size_t bytes)
+{
+    return tp_mems_allocated_add(TELPHER_MEM_CUDA, &fake, &fake.size, block[i] + offset,
+                                 bytes);
+}
+
+static uint32_t
+kind_at(struct tp_mems *mems, const void *ptr)
+{
+    telpher_mem_info info = {.struct_size = sizeof(info)};
+
+    assert_int_equal(tp_mems_query(mems, ptr, &info), TELPHER_OK);
+    return info.kind;
+}
+
+/* Of two contexts, one is older than the memory, the other younger. */
+static void
+test_allocated(void **state)
+{
+    uint64_t before = tp_alloc_live();
+    struct tp_mems *older = make(NULL), *younger;
+    struct tp_mem_place place;
+
+    (void)state;
+    assert_int_equal(add_block(0, 0, 1000), TELPHER_OK);
+    assert_int_equal(add_block(0, 0, 1000), TELPHER_ERR_EXISTS);
+    assert_int_equal(add_block(0, 0, 0), TELPHER_ERR_INVALID);
+    assert_int_equal(
+        tp_mems_allocated_add(TELPHER_MEM_CUDA, &fake, &fake.size, NULL, 1),
+        TELPHER_ERR_INVALID);
+    younger = make(NULL); /* clears the counters */
+    assert_int_equal(kind_at(older, block[0] + 999), TELPHER_MEM_CUDA);
+    assert_int_equal(kind_at(younger, block[0]), TELPHER_MEM_CUDA);
+    assert_int_equal(kind_at(younger, block[0] + 1000), TELPHER_MEM_HOST);
+    assert_int_equal(tp_mems_find(older, block[0] + 500, 501, &place),
+                     TELPHER_ERR_RANGE);
+    assert_int_equal(fake.adopted, 2);
+    assert_int_equal(tp_mems_allocated_remove(block[0] + 1), TELPHER_ERR_NOT_FOUND);
+    assert_int_equal(tp_mems_allocated_remove(block[0]), TELPHER_OK);
+    assert_int_equal(tp_mems_allocated_remove(block[0]), TELPHER_ERR_NOT_FOUND);
+    assert_int_equal(kind_at(older, block[0]), TELPHER_MEM_HOST);
+    tp_mems_destroy(younger); /* which did not look since */
+    assert_int_equal(fake.adopted, 0);
+    tp_mems_destroy(older);
+    assert_int_equal(tp_alloc_live(), before);
+}
+
+/* The same address with another size, and one inside it, before the context looks. */
+static void
+test_allocated_again(void **state)
+{
+    struct tp_mems *mems = make(NULL);
+    struct tp_mem_place place;
+
+    (void)state;
+    assert_int_equal(add_block(1, 0, 1000), TELPHER_OK);
+    assert_int_equal(tp_mems_find(mems, block[1], 1000, &place), TELPHER_OK);
+    assert_int_equal(tp_mems_allocated_remove(block[1]), TELPHER_OK);
+    assert_int_equal(add_block(1, 0, 100), TELPHER_OK);
+    assert_int_equal(add_block(1, 100, 900), TELPHER_OK);
+    assert_int_equal(tp_mems_find(mems, block[1], 101, &place), TELPHER_ERR_RANGE);
+    assert_int_equal(tp_mems_find(mems, block[1] + 100, 900, &place), TELPHER_OK);
+    assert_int_equal(fake.adopted, 2);
+    assert_int_equal(tp_mems_allocated_remove(block[1]), TELPHER_OK);
+    assert_int_equal(tp_mems_allocated_remove(block[1] + 100), TELPHER_OK);
+    fake.adopt_status = TELPHER_ERR_UNSUPPORTED;
+    assert_int_equal(add_block(2, 0, 1000), TELPHER_OK);
+    assert_int_equal(kind_at(mems, block[2]), TELPHER_MEM_HOST);
+    assert_int_equal(fake.adopted, 0);
+    assert_int_equal(tp_mems_allocated_remove(block[2]), TELPHER_OK);
+    tp_mems_destroy(mems);
+}
+
+/* A program that also registers it keeps working, in both orders. */
+static void
+test_allocated_and_registered(void **state)
+{
+    struct tp_mems *mems = make(NULL);
+    char *at = block[0];
+
+    (void)state;
+    assert_int_equal(add_block(0, 0, 1000), TELPHER_OK);
+    assert_int_equal(tp_mems_register(mems, TELPHER_MEM_CUDA, at, 1000, NULL, NULL),
+                     TELPHER_OK);
+    assert_int_equal(tp_mems_register(mems, TELPHER_MEM_CUDA, at + 9, 9, NULL, NULL),
+                     TELPHER_OK);
+    assert_int_equal(tp_mems_register(mems, TELPHER_MEM_CUDA, at + 9, 992, NULL, NULL),
+                     TELPHER_ERR_UNSUPPORTED);
+    assert_int_equal(tp_mems_register(mems, TELPHER_MEM_HOST, at, 1000, NULL, NULL),
+                     TELPHER_ERR_EXISTS);
+    assert_int_equal(tp_mems_free(mems, at), TELPHER_ERR_NOT_FOUND);
+    assert_int_equal(tp_mems_unregister(mems, at), TELPHER_OK);
+    assert_int_equal(tp_mems_unregister(mems, at + 9), TELPHER_OK);
+    assert_int_equal(tp_mems_unregister(mems, at), TELPHER_ERR_NOT_FOUND);
+    assert_int_equal(kind_at(mems, at), TELPHER_MEM_CUDA);
+    assert_int_equal(tp_mems_allocated_remove(at), TELPHER_OK);
+
+    assert_int_equal(tp_mems_register(mems, TELPHER_MEM_HOST, at, 1000, NULL, NULL),
+                     TELPHER_OK);
+    assert_int_equal(add_block(0, 0, 1000), TELPHER_OK);
+    assert_int_equal(kind_at(mems, at), TELPHER_MEM_HOST);
+    assert_int_equal(fake.adopted, 0);
+    assert_int_equal(tp_mems_allocated_remove(at), TELPHER_OK);
+    assert_int_equal(tp_mems_unregister(mems, at), TELPHER_OK);
+    tp_mems_destroy(mems);
+}
+
+static void *
+add_and_remove(void *at)
+{
+    for (int i = 0; i < 2000; i++) {
+        assert_int_equal(tp_mems_allocated_add(TELPHER_MEM_CUDA, &fake, &fake.size, at,
+                                               100 + (size_t)i % 7),
+                         TELPHER_OK);
+        assert_int_equal(tp_mems_allocated_remove(at), TELPHER_OK);
+    }
+    return NULL;
+}
+
+/* Threads of the library allocate while the context's thread looks addresses up. */
+static void
+test_allocated_by_threads(void **state)
+{
+    struct tp_mems *mems = make(NULL);
+    pthread_t threads[2];
+
+    (void)state;
+    assert_int_equal(add_block(2, 0, 1000), TELPHER_OK);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(pthread_create(&threads[i], NULL, add_and_remove, block[i]),
+                         0);
+    }
+    for (int i = 0; i < 20000; i++) {
+        (void)kind_at(mems, block[i % 2]);
+        assert_int_equal(kind_at(mems, block[2] + i % 1000), TELPHER_MEM_CUDA);
+    }
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+        assert_int_equal(kind_at(mems, block[i]), TELPHER_MEM_HOST);
+    }
+    assert_int_equal(tp_mems_allocated_remove(block[2]), TELPHER_OK);
+    tp_mems_destroy(mems);
+}
+
 /* ---- copies -------------------------------------------------------------------------- */
 
 static void
@@ -457,6 +638,10 @@ main(void)
         cmocka_unit_test(test_plain_memory_is_not_remembered),
         cmocka_unit_test(test_ranges),
         cmocka_unit_test(test_registered),
+        cmocka_unit_test(test_allocated),
+        cmocka_unit_test(test_allocated_again),
+        cmocka_unit_test(test_allocated_and_registered),
+        cmocka_unit_test(test_allocated_by_threads),
         cmocka_unit_test(test_copies),
         cmocka_unit_test(test_imports_are_remembered),
         cmocka_unit_test(test_imports_are_kept_open),

@@ -44,12 +44,19 @@ tp_mems_alloc(struct tp_mems *mems, uint32_t kind, size_t bytes, void **ret_ptr)
 static telpher_status
 end(struct tp_mems *mems, void *ptr, bool allocated)
 {
-    struct tp_mems_known *known = tp_mems_known_at(mems, ptr);
+    struct tp_mems_known *known;
 
     if (ptr == NULL) {
         return TELPHER_OK;
     }
-    if (known == NULL || known->memory.base != ptr || known->allocated != allocated) {
+    tp_mems_allocated_check(mems);
+    known = tp_mems_known_at(mems, ptr);
+    if (known != NULL && known->registrations > 0 && !allocated) {
+        known->registrations--;
+        return TELPHER_OK;
+    }
+    if (known == NULL || known->memory.base != ptr || known->birth != 0 ||
+        known->allocated != allocated) {
         return TELPHER_ERR_NOT_FOUND;
     }
     tp_mems_known_remove(mems, known);
@@ -85,6 +92,23 @@ adopt(struct tp_mems *mems, uint32_t kind, void *object, size_t bytes, void *que
     return device->ops->adopt(device, object, bytes, queue, ret);
 }
 
+/* Memory that the library which allocated it has reported needs no registration: it is counted. */
+static bool
+is_allocated(struct tp_mems *mems, uint32_t kind, const void *object, size_t bytes)
+{
+    struct tp_mems_known *known;
+
+    tp_mems_allocated_check(mems);
+    known = bytes > 0 ? tp_mems_known_at(mems, object) : NULL;
+    if (known == NULL || known->birth == 0 || known->memory.kind != kind ||
+        bytes >
+            known->memory.size - ((uintptr_t)object - (uintptr_t)known->memory.base)) {
+        return false;
+    }
+    known->registrations++;
+    return true;
+}
+
 telpher_status
 tp_mems_register(struct tp_mems *mems, uint32_t kind, void *object, size_t bytes,
                  void *queue, void **ret_ptr)
@@ -95,6 +119,9 @@ tp_mems_register(struct tp_mems *mems, uint32_t kind, void *object, size_t bytes
     if (kind >= TELPHER_MEM_KINDS || object == NULL ||
         bytes > UINTPTR_MAX - (uintptr_t)object) {
         return TELPHER_ERR_INVALID;
+    }
+    if (is_allocated(mems, kind, object, bytes)) {
+        return TELPHER_OK;
     }
     status = adopt(mems, kind, object, bytes, queue, &memory);
     if (status != TELPHER_OK) {
@@ -141,6 +168,7 @@ query_place(struct tp_mems *mems, const void *ptr, telpher_mem_info *ret_info)
 telpher_status
 tp_mems_query(struct tp_mems *mems, const void *ptr, telpher_mem_info *ret_info)
 {
+    tp_mems_allocated_check(mems);
     if (tp_unlikely(!tp_mems_is_plain(mems) ||
                     ret_info->struct_size != sizeof(*ret_info))) {
         return query_place(mems, ptr, ret_info);

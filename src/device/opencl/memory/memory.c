@@ -384,17 +384,11 @@ adopt_buffer(struct tp_opencl_memories *ms, cl_mem buffer, cl_command_queue queu
 }
 
 static telpher_status
-adopt_pointer(struct tp_opencl_memories *ms, void *pointer, uint64_t bytes,
-              cl_command_queue queue, struct tp_opencl_memory **ret_memory)
+adopt_pointer(struct tp_opencl_memories *ms, struct tp_opencl_site *site, void *pointer,
+              uint64_t bytes, struct tp_opencl_memory **ret_memory)
 {
-    struct tp_opencl_site *site = ms->home;
     struct tp_opencl_memory *m;
-    telpher_status status;
 
-    status = queue != NULL ? site_of_queue(ms, queue, &site) : TELPHER_OK;
-    if (status != TELPHER_OK) {
-        return status;
-    }
     if (site == NULL) { /* the program has not named a context for it */
         return TELPHER_ERR_INVALID;
     }
@@ -408,27 +402,57 @@ adopt_pointer(struct tp_opencl_memories *ms, void *pointer, uint64_t bytes,
     return tp_opencl_pointer_classify(ms, m);
 }
 
+/* Gives what was adopted, or destroys what was made of it. */
+static telpher_status
+finish_adopt(struct tp_device *d, struct tp_opencl_memory *m, telpher_status status,
+             struct tp_device_memory *ret)
+{
+    if (status == TELPHER_OK) {
+        tell(d, m, ret);
+    } else if (m != NULL) {
+        memory_destroy(d, m);
+    }
+    return status;
+}
+
 static telpher_status
 memory_adopt(struct tp_device *d, void *object, uint64_t bytes, void *queue,
              struct tp_device_memory *ret)
 {
     struct tp_opencl_memories *ms = tp_opencl_memories_of(d);
+    struct tp_opencl_site *site = ms->home;
+    struct tp_opencl_memory *m = NULL;
+    telpher_status status = load(ms);
+
+    if (status == TELPHER_OK && bytes == 0) {
+        status = adopt_buffer(ms, object, queue, &m);
+    } else if (status == TELPHER_OK) {
+        status = queue != NULL ? site_of_queue(ms, queue, &site) : TELPHER_OK;
+        status =
+            status == TELPHER_OK ? adopt_pointer(ms, site, object, bytes, &m) : status;
+    }
+    if (m != NULL) {
+        m->queue = queue;
+    }
+    return finish_adopt(d, m, status, ret);
+}
+
+static telpher_status
+memory_adopt_allocated(struct tp_device *d, void *context, void *device, void *ptr,
+                       uint64_t bytes, struct tp_device_memory *ret)
+{
+    struct tp_opencl_memories *ms = tp_opencl_memories_of(d);
+    struct tp_opencl_site *site = NULL;
     struct tp_opencl_memory *m = NULL;
     telpher_status status = load(ms);
 
     if (status == TELPHER_OK) {
-        status = bytes == 0 ? adopt_buffer(ms, object, queue, &m)
-                            : adopt_pointer(ms, object, bytes, queue, &m);
+        status = site_get(ms, context, device, &site);
     }
-    if (status != TELPHER_OK) {
-        if (m != NULL) {
-            memory_destroy(d, m);
-        }
-        return status;
+    if (status == TELPHER_OK) {
+        status = adopt_pointer(ms, site, ptr, bytes, &m);
     }
-    m->queue = queue;
-    tell(d, m, ret);
-    return TELPHER_OK;
+    return finish_adopt(d, m, status, ret);
 }
 
 cl_mem
@@ -470,6 +494,7 @@ static const struct tp_device_ops ops = {
     .alloc = memory_alloc,
     .free = memory_destroy,
     .adopt = memory_adopt,
+    .adopt_allocated = memory_adopt_allocated,
     .release = memory_destroy,
     .chunk_alloc = tp_opencl_chunk_alloc,
     .chunk_free = tp_opencl_chunk_free,

@@ -2,7 +2,8 @@
 /*
  * Calls of OpenCL in front of libOpenCL's own, which report pointers to a device's memory: shared
  * virtual memory, and unified shared memory (cl_intel_unified_shared_memory), which SYCL
- * programs use. Buffers (cl_mem) have no address: see telpher/interop/mpi_device.h.
+ * programs use. Memory that the CPU may touch at any time is not reported. Part of the MPI
+ * libraries, not of libtelpher: a program that links that one makes its own calls.
  */
 #pragma GCC visibility push(default)
 #include <CL/cl.h>
@@ -12,11 +13,10 @@
 #include <string.h>
 
 #include <telpher/interop/opencl.h>
-#include <telpher/mem.h>
 
+#include "api/opencl_calls.h"
 #include "base/compiler.h"
 #include "base/trace/log.h"
-#include "mpidev/mpidev_int.h"
 
 /* A function of the libOpenCL that the program uses. */
 static void *
@@ -39,14 +39,15 @@ typedef cl_int (*context_info_fn)(cl_context, cl_context_info, size_t, void *,
                                   size_t *);
 typedef cl_int (*device_info_fn)(cl_device_id, cl_device_info, size_t, void *,
                                  size_t *);
-typedef cl_command_queue (*create_queue_fn)(cl_context, cl_device_id,
-                                            const cl_queue_properties *, cl_int *);
-typedef cl_int (*release_queue_fn)(cl_command_queue);
+typedef cl_int (*queue_info_fn)(cl_command_queue, cl_command_queue_info, size_t, void *,
+                                size_t *);
+typedef cl_int (*context_fn)(cl_context);
 typedef void *(*svm_alloc_fn)(cl_context, cl_svm_mem_flags, size_t, cl_uint);
 typedef void (*svm_free_fn)(cl_context, void *);
+typedef void(CL_CALLBACK *svm_freed_fn)(cl_command_queue, cl_uint, void **, void *);
+typedef cl_int (*enqueue_svm_free_fn)(cl_command_queue, cl_uint, void **, svm_freed_fn,
+                                      void *, cl_uint, const cl_event *, cl_event *);
 typedef void *(*extension_fn)(cl_platform_id, const char *);
-typedef void *(*host_alloc_fn)(cl_context, const cl_mem_properties_intel *, size_t,
-                               cl_uint, cl_int *);
 typedef void *(*device_alloc_fn)(cl_context, cl_device_id,
                                  const cl_mem_properties_intel *, size_t, cl_uint,
                                  cl_int *);
@@ -66,45 +67,55 @@ first_device(cl_context context)
                : NULL;
 }
 
+static telpher_status
+add(cl_context context, cl_device_id device, void *pointer, size_t bytes)
+{
+    void *before = tp_opencl_calls_begin();
+    telpher_status status = telpher_opencl_pointer_add(context, device, pointer, bytes);
+
+    if (status == TELPHER_ERR_EXISTS) { /* it was freed past these calls */
+        (void)telpher_opencl_pointer_remove(pointer);
+        status = telpher_opencl_pointer_add(context, device, pointer, bytes);
+    }
+    tp_opencl_calls_end(before);
+    return status;
+}
+
 /* From now on MPI calls treat the address as device memory. */
 static void
 know(cl_context context, cl_device_id device, void *pointer, size_t bytes)
 {
-    REAL(create_queue_fn, create_queue, "clCreateCommandQueueWithProperties");
-    REAL(release_queue_fn, release_queue, "clReleaseCommandQueue");
-    telpher_status status = TELPHER_ERR_UNSUPPORTED;
-    cl_command_queue queue;
+    REAL(context_fn, retain, "clRetainContext");
+    REAL(context_fn, release, "clReleaseContext");
+    telpher_status status = TELPHER_ERR_DEVICE;
 
-    if (pointer == NULL || tp_mpidev_context == NULL) {
+    if (pointer == NULL) {
         return;
     }
+    (void)retain(context);
     device = device != NULL ? device : first_device(context);
-    queue = device != NULL ? create_queue(context, device, NULL, NULL) : NULL;
-    tp_mpidev_lock();
-    if (queue != NULL) {
-        status = telpher_opencl_use(tp_mpidev_context, queue);
+    if (device != NULL) {
+        status = add(context, device, pointer, bytes);
     }
-    if (status == TELPHER_OK) {
-        status =
-            telpher_mem_register(tp_mpidev_context, TELPHER_MEM_OPENCL, pointer, bytes);
-    }
-    if (status != TELPHER_OK && status != TELPHER_ERR_EXISTS) {
-        tp_warn("mpidev", "device memory at %p is not known to MPI calls: %s", pointer,
-                telpher_last_error(tp_mpidev_context));
-    }
-    tp_mpidev_unlock();
-    if (queue != NULL) {
-        (void)release_queue(queue);
+    if (status != TELPHER_OK) {
+        (void)release(context);
+        tp_warn(
+            "mpi",
+            "%zu bytes of a device at %p are taken for host memory in MPI calls: %s",
+            bytes, pointer, telpher_status_text(status));
     }
 }
 
 static void
-forget(void *pointer)
+forget(cl_context context, void *pointer)
 {
-    if (pointer != NULL && tp_mpidev_context != NULL) {
-        tp_mpidev_lock();
-        (void)telpher_mem_unregister(tp_mpidev_context, pointer);
-        tp_mpidev_unlock();
+    REAL(context_fn, release, "clReleaseContext");
+    void *before = tp_opencl_calls_begin();
+    telpher_status status = telpher_opencl_pointer_remove(pointer);
+
+    tp_opencl_calls_end(before);
+    if (status == TELPHER_OK) {
+        (void)release(context);
     }
 }
 
@@ -116,7 +127,9 @@ clSVMAlloc(cl_context context, cl_svm_mem_flags flags, size_t size, cl_uint alig
     REAL(svm_alloc_fn, allocate, "clSVMAlloc");
     void *pointer = allocate(context, flags, size, alignment);
 
-    know(context, NULL, pointer, size);
+    if ((flags & CL_MEM_SVM_FINE_GRAIN_BUFFER) == 0) {
+        know(context, NULL, pointer, size);
+    }
     return pointer;
 }
 
@@ -125,8 +138,26 @@ clSVMFree(cl_context context, void *pointer)
 {
     REAL(svm_free_fn, release, "clSVMFree");
 
-    forget(pointer);
+    forget(context, pointer);
     release(context, pointer);
+}
+
+cl_int
+clEnqueueSVMFree(cl_command_queue queue, cl_uint count, void *pointers[],
+                 svm_freed_fn freed, void *user, cl_uint wait_count,
+                 const cl_event *waits, cl_event *event)
+{
+    REAL(enqueue_svm_free_fn, enqueue, "clEnqueueSVMFree");
+    REAL(queue_info_fn, get_info, "clGetCommandQueueInfo");
+    cl_context context;
+
+    if (pointers != NULL && get_info(queue, CL_QUEUE_CONTEXT, sizeof(context), &context,
+                                     NULL) == CL_SUCCESS) {
+        for (cl_uint i = 0; i < count; i++) {
+            forget(context, pointers[i]);
+        }
+    }
+    return enqueue(queue, count, pointers, freed, user, wait_count, waits, event);
 }
 
 /* ---- unified shared memory: functions that a platform gives by name ---- */
@@ -180,7 +211,7 @@ usm_free(cl_context context, void *pointer)
 {
     EXTENSION(usm_free_fn, release, context, "clMemFreeINTEL");
 
-    forget(pointer);
+    forget(context, pointer);
     return release(context, pointer);
 }
 
@@ -189,7 +220,7 @@ usm_blocking_free(cl_context context, void *pointer)
 {
     EXTENSION(usm_free_fn, release, context, "clMemBlockingFreeINTEL");
 
-    forget(pointer);
+    forget(context, pointer);
     return release(context, pointer);
 }
 
