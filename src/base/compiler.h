@@ -16,6 +16,18 @@
 #define TP_MIN(a, b) ((a) < (b) ? (a) : (b))
 #define TP_MAX(a, b) ((a) > (b) ? (a) : (b))
 
+/** Requests the cache line at @p ptr for writing. Without its option for prefetchw, which is a
+ *  no-op on processors that lack it, the compiler would request the line for reading. */
+static inline void
+tp_prefetch_write(const void *ptr)
+{
+#if defined(__x86_64__)
+    __asm__ volatile("prefetchw %0" : : "m"(*(const char *)ptr));
+#else
+    __builtin_prefetch(ptr, 1);
+#endif
+}
+
 /** The object of @p type that holds @p member at address @p ptr. */
 #define tp_container_of(ptr, type, member)                                             \
     ((type *)(void *)((char *)(ptr)-offsetof(type, member)))

@@ -30,6 +30,7 @@ struct shm_way_out {
     uint32_t data_head, data_tail;
     uint32_t data_end[TP_SHM_CELLS]; /* end of each cell's data */
     bool starved; /* a send found no room */
+    uint32_t answered; /* the link's in_next at the last send */
 };
 
 struct shm_link {

@@ -13,6 +13,14 @@ struct place {
  * area is in use. */
 enum { DATA_STEP = TP_SHM_DATA / 8 };
 
+/* A line that the reader has read comes back to the writer as slowly as a message. So a writer
+ * that sends one message after the other requests, with each, the lines of a later one: those of
+ * the cell so many ahead, where the reader does not look yet, and of the data after the next. */
+enum {
+    AHEAD = 8,
+    AHEAD_MAX = 2 << 10, /* [bytes] of data; processors prefetch longer data */
+};
+
 /* [bytes] of rendezvous data per cell: the reader copies one while the writer copies
  * the next. */
 enum { PART = 16 << 10 };
@@ -108,11 +116,31 @@ claim(struct shm_link *link, size_t len, struct place *ret_place)
     return true;
 }
 
-static void
-publish(struct shm_link *link, struct tp_shm_cell *cell)
+static inline void
+request_lines(const void *at, size_t bytes)
 {
-    atomic_store_explicit(&cell->seq, ++link->out.head, memory_order_release);
+    for (size_t i = 0; i < bytes; i += TP_SHM_LINE) {
+        tp_prefetch_write((const uint8_t *)at + i);
+    }
+}
+
+/* @param bytes, data  [bytes] of the cell, and in the data area, which the next messages will
+ *                     have as well */
+static inline void
+publish(struct shm_link *link, struct tp_shm_cell *cell, size_t bytes, size_t data)
+{
+    struct shm_way_out *out = &link->out;
+
+    atomic_store_explicit(&cell->seq, ++out->head, memory_order_release);
     tp_shm_wake(link);
+    if (out->answered != link->in_next) {
+        out->answered = link->in_next; /* the ranks may take turns: do not disturb */
+        return;
+    }
+    request_lines(&out->ring->cells[(out->head - 1 + AHEAD) % TP_SHM_CELLS], bytes);
+    if (data <= AHEAD_MAX && out->data_head + 2 * data <= TP_SHM_DATA) {
+        request_lines(out->ring->data + out->data_head + data, data);
+    }
 }
 
 /* Writes the cell's fields and the header. */
@@ -137,7 +165,7 @@ write_beside(struct shm_link *link, const struct place *place, enum tp_shm_kind 
 
     memcpy(link->out.ring->data + place->at, data, len);
     fill(place->cell, kind, words, sizeof(words), header, header_len);
-    publish(link, place->cell);
+    publish(link, place->cell, 1, len);
 }
 
 /** The link to send on, or NULL: it is lost. */
@@ -189,7 +217,7 @@ tp_shm_send(struct tp_net *net, uint32_t peer, const void *header, size_t header
     place.cell->len = (uint16_t)len;
     copy_short(place.cell->body, header, header_len);
     copy_short(place.cell->body + header_len, data, len);
-    publish(link, place.cell);
+    publish(link, place.cell, offsetof(struct tp_shm_cell, body) + header_len + len, 0);
     return TELPHER_OK;
 }
 
@@ -208,7 +236,7 @@ tp_shm_control(struct tp_net *net, uint32_t peer, const void *frame, size_t len,
         return link->ending ? TELPHER_ERR_PEER_LOST : TELPHER_ERR_AGAIN;
     }
     fill(place.cell, TP_SHM_CONTROL, "", 0, frame, len);
-    publish(link, place.cell);
+    publish(link, place.cell, 1, 0);
     return TELPHER_OK;
 }
 
