@@ -5,6 +5,7 @@ Channels between objects that receive into memory of the caller, also into array
 -n 2; prints "channels: OK" in process 0."""
 import ctypes
 import os
+import time
 
 import numpy
 
@@ -14,7 +15,7 @@ from telpher._telpher import lib
 from telpher.mdr import Array, Channel, Chare, Future, charm, coro
 from telpher.mdr import channel as channels
 
-SIZES = (1, 8, 4095, 4096, 70_000, 1 << 20)
+SIZES, MANY = (1, 8, 4095, 4096, 70_000, 1 << 20), 2000
 
 
 def pattern(size, number):
@@ -185,6 +186,23 @@ class End(Chare):
             expect((mine == out).all(), True)
         os.sched_setaffinity(0, processors)
         self.reduce(done)
+
+    @coro
+    def two_senders(self, done):
+        """Two methods send through one channel, and are held back if TELPHER_MDR_MEMORY is small: all messages arrive."""
+        self._opened = data, _ = self._open()
+        if self.thisIndex[0] == 0:
+            charm.wait([self.thisProxy[0].send_many(pair, awaitable=True) for pair in (False, True)])
+        else:
+            time.sleep(0.5)
+            got = [type(data.recv()) for _ in range(2 * MANY)]
+            expect(got.count(tuple), MANY)
+        self.reduce(done)
+
+    @coro
+    def send_many(self, pair):
+        for i in range(MANY):
+            self._opened[0].send(*([i, "x" * 3000] if pair else [numpy.zeros(3000, "u1")]))
 
     @coro
     def exchange(self, done):
@@ -473,7 +491,7 @@ def load(buffer):
 
 def main(args):
     for test in "into_arrays", "like_the_last", "like_the_last_async", "without_python", \
-            "sent_at_once", "exchange", "reshaped", "freed", "into_kinds", "mixed", "wrong", "several", "arrivals", "any_of":
+            "sent_at_once", "two_senders", "exchange", "reshaped", "freed", "into_kinds", "mixed", "wrong", "several", "arrivals", "any_of":
         done = Future()
         getattr(Array(End, 2), test)(done)
         done.get()
