@@ -30,6 +30,7 @@
 enum {
     CHANNEL = 1,
     HANDLER = 3,
+    IN_PLACE, /* without a post handler */
     WINDOW = 4096, /* [bytes] */
     LITTLE = 100,
     MUCH = 200000,
@@ -192,6 +193,11 @@ enter(telpher_context *ctx, telpher_msg *msg, void *user)
     (void)ctx;
     (void)user;
     touch(msg->params, msg->params_len);
+    for (uint32_t i = 0; i < msg->buffer_count; i++) {
+        if (msg->handler == IN_PLACE && msg->buffers[i].data != NULL) {
+            touch(msg->buffers[i].data, msg->buffers[i].len);
+        }
+    }
 }
 
 static void
@@ -203,6 +209,7 @@ begin(void)
 
     require(telpher_channel_open(all.ctx, 1, CHANNEL, &ch) == TELPHER_OK);
     require(telpher_msg_handler(all.ctx, HANDLER, post, enter, NULL) == TELPHER_OK);
+    require(telpher_msg_handler(all.ctx, IN_PLACE, NULL, enter, NULL) == TELPHER_OK);
     params = next_op();
     begun(telpher_channel_recv(ch, all.little, LITTLE, &params, NULL, NULL));
     params = next_op();

@@ -98,9 +98,10 @@ eager(struct tp_comm_header h)
 
 /* A message in short form. @param len  of its parameters, after the header; 0: in the data */
 static void
-short_message(const char *params, size_t len, const char *after, size_t after_len)
+short_message(uint16_t handler, const char *params, size_t len, const char *after,
+              size_t after_len)
 {
-    const struct tp_comm_short h = {.kind = TP_COMM_SHORT, .handler = 3};
+    const struct tp_comm_short h = {.kind = TP_COMM_SHORT, .handler = handler};
     const struct frame f = {
         .type = EAGER, .header_len = (uint8_t)(sizeof(h) + len), .len = after_len};
 
@@ -150,8 +151,8 @@ make_good(void)
         .kind = TP_COMM_MESSAGE, .small = 3, .len = 20, .b = tp_comm_buffers(1, true)};
     frame(EAGER, 0, 20, &h, 0);
     put("\6\0\0\0\0\0\0\0insideparams", 20);
-    short_message("params", 6, "inside", 6);
-    short_message("", 0, "params", 6);
+    short_message(3, "params", 6, "inside", 6);
+    short_message(3, "", 0, "params", 6);
     h = (struct tp_comm_header){
         .kind = TP_COMM_MESSAGE, .small = 3, .len = 8, .a = 1, .b = 1};
     frame(EAGER, 0, 8, &h, 0);
@@ -166,6 +167,29 @@ make_good(void)
     eager((struct tp_comm_header){.kind = TP_COMM_GET, .xfer = 9, .len = 4096});
     eager((struct tp_comm_header){.kind = TP_COMM_FLUSH, .a = 1});
     end("window");
+}
+
+/* Messages to a handler without a post handler: their eager buffers stay where they are. */
+static void
+make_in_place(void)
+{
+    struct tp_comm_header h = {.kind = TP_COMM_MESSAGE,
+                               .small = 4,
+                               .len = 2000,
+                               .b = tp_comm_buffers(2, true)};
+
+    short_message(4, "params", 6, "inside", 6);
+    short_message(4, "params", 6, "", 0);
+    frame(EAGER, 0, h.len, &h, 0); /* long parameters, which are not aligned */
+    put("\3\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0", 16);
+    memset(bytes + used, 'x', h.len - 16);
+    used += h.len - 16;
+    h = (struct tp_comm_header){
+        .kind = TP_COMM_MESSAGE, .small = 4, .len = 8, .a = 1, .b = 1};
+    frame(EAGER, 0, 8, &h, 0); /* its buffer is dropped */
+    put("\0\0\1\0\0\0\0\0", 8);
+    rndv(0, (struct tp_comm_header){.kind = TP_COMM_BUFFER, .len = 65536, .a = 1});
+    end("messages-in-place");
 }
 
 /* Frames that are none. */
@@ -359,6 +383,7 @@ void
 make_rank_seeds(void)
 {
     make_good();
+    make_in_place();
     make_frames();
     make_messages();
     make_exported();
