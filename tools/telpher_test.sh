@@ -68,7 +68,7 @@ if [ ! -S /run/telpher/telpherd.sock ]; then # an installed server would answer
 fi
 expect devices-peer 1 'between servers: TELPHER_PEER=off' env TELPHER_PEER=off "$telpher" devices -t 500ms "unix:$work/nobody.sock" "unix:$work/none.sock"
 expect devices-named 1 'No such file' "$telpher" devices -t 500ms "unix:$work/nobody.sock"
-expect ping-wrong 2 'one server is wanted' "$telpher" ping
+expect ping-wrong 2 'name one server' "$telpher" ping
 expect info 0 'TELPHER_SERVERS' "$telpher" info --config
 expect info-build 0 'OpenCL library' "$telpher" info --build
 # By hand, telpherd shows that it works; a private one does not disturb the program's terminal. --foreground: else timeout sends

@@ -110,7 +110,7 @@ class Seen(Figures):
         self.assertGreaterEqual(row["written"], 4 * 4096)
         self.assertGreaterEqual(row["read"], 4096)
         table = self.telpher("top", "--control", self.control, "--once", "--delay", "0.1").splitlines()
-        self.assertRegex(table[0], "1 sessions")
+        self.assertRegex(table[0], "1 session,")
         self.assertRegex(table[1], "^ SESSION USER .* DEV% ")
         self.assertRegex(table[2], f"^ *{row['session']} .* busy_program ")
         self.telpher("kill", "--control", self.control, str(row["session"]))
