@@ -59,10 +59,24 @@ tp_ampi_is_predefined(int handle)
     return (handle & 0xffffff) < TP_AMPI_FIRST_MADE;
 }
 
+/** The objects of a kind. A free slot has bit 0 set: objects are aligned. */
+struct tp_ampi_table {
+    uintptr_t *slots;
+    uint32_t count;
+};
+extern struct tp_ampi_table tp_ampi_tables[TP_AMPI_KINDS];
+
 /** Gives @p object a handle. @return 0: no memory */
 int tp_ampi_handle_create(enum tp_ampi_kind kind, void *object);
 /** @return the object of a made handle, or NULL: there is none of this kind */
-void *tp_ampi_handle_get(int handle, enum tp_ampi_kind kind);
+static inline void *
+tp_ampi_handle_get(int handle, enum tp_ampi_kind kind)
+{
+    uint32_t at = (uint32_t)handle - ((uint32_t)kind << 24 | TP_AMPI_FIRST_MADE);
+    const struct tp_ampi_table *t = &tp_ampi_tables[kind];
+
+    return at < t->count && (t->slots[at] & 1) == 0 ? (void *)t->slots[at] : NULL;
+}
 void tp_ampi_handle_destroy(int handle);
 
 /** A rank's part of each handle table, which moves with the rank. */

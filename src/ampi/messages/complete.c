@@ -167,25 +167,51 @@ count_states(int count, const MPI_Request requests[], int *ret_active, int *ret_
     return MPI_SUCCESS;
 }
 
-/* Waits until @p needed more of the requests are complete. */
+/* No request names a waiter any more. */
 static void
-await_more(int count, const MPI_Request requests[], int needed)
+unwatch(int count, const MPI_Request requests[])
 {
-    struct tp_ampi_waiter waiter = {.light = tp_ampi.lights.current, .needed = needed};
     struct tp_ampi_request *req;
     bool idle;
 
-    for (int i = 0; i < count; i++) {
-        if (find(requests[i], &req, &idle) == MPI_SUCCESS && !idle && !req->complete) {
-            req->waiter = &waiter;
-        }
-    }
-    tp_ampi_block(&waiter);
     for (int i = 0; i < count; i++) {
         if (find(requests[i], &req, &idle) == MPI_SUCCESS && req != NULL) {
             req->waiter = NULL;
         }
     }
+}
+
+/* Lets the requests that are not complete count down, and counts them. */
+static int
+watch(int count, const MPI_Request requests[], struct tp_ampi_waiter *waiter)
+{
+    for (int i = 0; i < count; i++) {
+        struct tp_ampi_request *req;
+        bool idle;
+        int error = find(requests[i], &req, &idle);
+
+        if (tp_unlikely(error != MPI_SUCCESS)) {
+            unwatch(i, requests);
+            return error;
+        }
+        if (!idle && !req->complete) {
+            req->waiter = waiter;
+            waiter->needed++;
+        }
+    }
+    return MPI_SUCCESS;
+}
+
+/* Waits until one more of the requests, which were counted, is complete. */
+static void
+await_one(int count, const MPI_Request requests[])
+{
+    struct tp_ampi_waiter waiter = {.light = tp_ampi.lights.current};
+
+    (void)watch(count, requests, &waiter);
+    waiter.needed = 1;
+    tp_ampi_block(&waiter);
+    unwatch(count, requests);
 }
 
 /* Ends all requests. Errors are reported once, and are in the statuses. */
@@ -221,13 +247,15 @@ finish_all(int count, MPI_Request requests[], MPI_Status statuses[])
 int
 PMPI_Waitall(int count, MPI_Request requests[], MPI_Status statuses[])
 {
-    int active, done, error;
+    struct tp_ampi_waiter waiter = {0};
+    int error;
 
     tp_ampi_enter();
-    error = count_states(count, requests, &active, &done);
+    waiter.light = tp_ampi.lights.current;
+    error = watch(count, requests, &waiter);
     if (error == MPI_SUCCESS) {
-        if (active != done) {
-            await_more(count, requests, active - done);
+        if (waiter.needed != 0) {
+            tp_ampi_block(&waiter);
         }
         error = finish_all(count, requests, statuses);
     }
@@ -285,7 +313,7 @@ PMPI_Waitany(int count, MPI_Request requests[], int *index, MPI_Status *status)
     error = count_states(count, requests, &active, &done);
     if (error == MPI_SUCCESS) {
         if (done == 0 && active != 0) {
-            await_more(count, requests, 1);
+            await_one(count, requests);
         }
         error = finish_any(count, requests, index, status);
     }
@@ -356,7 +384,7 @@ take_some(bool wait, int incount, MPI_Request requests[], int *outcount, int ind
     error = count_states(incount, requests, &active, &done);
     if (error == MPI_SUCCESS) {
         if (done == 0 && active != 0 && wait) {
-            await_more(incount, requests, 1);
+            await_one(incount, requests);
         } else if (done == 0 && active != 0) {
             tp_ampi_yield();
         }

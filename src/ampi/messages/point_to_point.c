@@ -24,7 +24,7 @@ tp_ampi_check(MPI_Comm handle, const void *buf, int count, MPI_Datatype type, in
     if (tp_unlikely(tp_ampi_type_size(type) == SIZE_MAX && peer != MPI_PROC_NULL)) {
         return tp_ampi_error(comm, MPI_ERR_TYPE, "%#x is no datatype", type);
     }
-    if (count > 1 && peer != MPI_PROC_NULL &&
+    if (count > 1 && !tp_ampi_is_predefined(type) && peer != MPI_PROC_NULL &&
         tp_unlikely(!tp_ampi_type_fits(type, (size_t)count))) {
         return tp_ampi_error(comm, MPI_ERR_COUNT,
                              "%d elements are longer than any memory", count);

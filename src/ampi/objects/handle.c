@@ -14,13 +14,8 @@ enum {
     SLOTS_MAX = 0x1000000 - TP_AMPI_FIRST_MADE,
 };
 
-/* A free slot has the next free one's number, shifted, with bit 0 set: objects are aligned. */
-struct table {
-    uintptr_t *slots;
-    uint32_t count;
-};
-
-static struct table tables[TP_AMPI_KINDS];
+/* A free slot has the next free one's number, shifted, with bit 0 set. */
+struct tp_ampi_table tp_ampi_tables[TP_AMPI_KINDS];
 static struct tp_ampi_handles shared; /* of ranks that do not move */
 
 static void
@@ -28,7 +23,7 @@ link_slots(struct tp_ampi_handles *own, enum tp_ampi_kind kind, uint32_t from,
            uint32_t to)
 {
     for (uint32_t i = to; i-- > from;) {
-        tables[kind].slots[i] = (uintptr_t)own->free[kind] << 1 | 1;
+        tp_ampi_tables[kind].slots[i] = (uintptr_t)own->free[kind] << 1 | 1;
         own->free[kind] = i + 1;
     }
 }
@@ -36,7 +31,7 @@ link_slots(struct tp_ampi_handles *own, enum tp_ampi_kind kind, uint32_t from,
 static bool
 grow(enum tp_ampi_kind kind)
 {
-    struct table *t = &tables[kind];
+    struct tp_ampi_table *t = &tp_ampi_tables[kind];
     uint32_t from = t->count, count = from == 0 ? 64 : 2 * from;
     uintptr_t *slots;
 
@@ -79,7 +74,7 @@ tp_ampi_handle_create(enum tp_ampi_kind kind, void *object)
 {
     struct tp_ampi_handles *own =
         tp_ampi.movable ? &tp_ampi_current()->handles : &shared;
-    struct table *t = &tables[kind];
+    struct tp_ampi_table *t = &tp_ampi_tables[kind];
     uint32_t at;
 
     if (own->free[kind] == 0 &&
@@ -92,42 +87,20 @@ tp_ampi_handle_create(enum tp_ampi_kind kind, void *object)
     return (int)((unsigned)kind << 24 | (at + TP_AMPI_FIRST_MADE));
 }
 
-static uintptr_t *
-find_slot(int handle, enum tp_ampi_kind kind)
-{
-    uint32_t at = ((uint32_t)handle & 0xffffff) - TP_AMPI_FIRST_MADE;
-    struct table *t = &tables[kind];
-
-    return (uint32_t)handle >> 24 == (uint32_t)kind && at < t->count &&
-                   (t->slots[at] & 1) == 0
-               ? &t->slots[at]
-               : NULL;
-}
-
-void *
-tp_ampi_handle_get(int handle, enum tp_ampi_kind kind)
-{
-    uintptr_t *slot = find_slot(handle, kind);
-
-    return slot != NULL ? (void *)*slot : NULL;
-}
-
 void
 tp_ampi_handle_destroy(int handle)
 {
     enum tp_ampi_kind kind = (enum tp_ampi_kind)((uint32_t)handle >> 24);
-    uintptr_t *slot = kind < TP_AMPI_KINDS ? find_slot(handle, kind) : NULL;
+    uint32_t at = ((uint32_t)handle & 0xffffff) - TP_AMPI_FIRST_MADE;
     struct tp_ampi_handles *own = &shared;
-    uint32_t at;
 
-    tp_assert(slot != NULL && *slot != 0);
-    at = (uint32_t)(slot - tables[kind].slots);
+    tp_assert(kind < TP_AMPI_KINDS && tp_ampi_handle_get(handle, kind) != NULL);
     if (tp_ampi.movable) {
         uint32_t rank = at / CHUNK % tp_ampi.world_size;
 
         own = &tp_ampi.ranks[tp_ampi.places[rank].local]->handles;
     }
-    *slot = (uintptr_t)own->free[kind] << 1 | 1;
+    tp_ampi_tables[kind].slots[at] = (uintptr_t)own->free[kind] << 1 | 1;
     own->free[kind] = at + 1;
 }
 
@@ -143,7 +116,7 @@ tp_ampi_handles_reserve(void)
         if (at == MAP_FAILED) {
             return false;
         }
-        tables[kind] = (struct table){.slots = at, .count = SLOTS_MAX};
+        tp_ampi_tables[kind] = (struct tp_ampi_table){.slots = at, .count = SLOTS_MAX};
     }
     return true;
 }
@@ -156,7 +129,7 @@ copy_chunks(const struct tp_ampi_rank *rank, uintptr_t *packed, bool out)
 
     for (int kind = 0; kind < TP_AMPI_KINDS; kind++) {
         for (uint32_t i = 0; i < rank->handles.chunks[kind]; i++, count++) {
-            uintptr_t *slots = &tables[kind].slots[chunk_at(rank->world, i)];
+            uintptr_t *slots = &tp_ampi_tables[kind].slots[chunk_at(rank->world, i)];
 
             if (packed != NULL) {
                 memcpy(out ? packed + count * CHUNK : slots,
@@ -193,7 +166,7 @@ bool
 tp_ampi_handles_any(const struct tp_ampi_rank *rank, enum tp_ampi_kind kind)
 {
     for (uint32_t i = 0; i < rank->handles.chunks[kind]; i++) {
-        const uintptr_t *slots = &tables[kind].slots[chunk_at(rank->world, i)];
+        const uintptr_t *slots = &tp_ampi_tables[kind].slots[chunk_at(rank->world, i)];
 
         for (uint32_t k = 0; k < CHUNK; k++) {
             if ((slots[k] & 1) == 0) {
