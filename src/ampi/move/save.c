@@ -88,12 +88,13 @@ save_rank(const char *folder, struct tp_ampi_rank *rank, uint64_t generation)
                            tp_ampi.world_size, "new");
     fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     tp_ampi_handles_pack(rank);
-    error = fd >= 0 && write_rank(fd, rank, generation) ? 0 : errno;
+    wrote = fd >= 0 && write_rank(fd, rank, generation);
+    error = errno; /* unpacking may set it */
     tp_ampi_handles_unpack(rank);
-    if (error == 0 && rename(temporary, path) != 0) {
+    if (wrote) {
+        wrote = rename(temporary, path) == 0;
         error = errno;
     }
-    wrote = error == 0;
     if (!wrote) {
         tp_error("ampi", "cannot write %s: %s", path, strerror(error));
         (void)unlink(temporary);
